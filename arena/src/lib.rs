@@ -1,0 +1,1 @@
+//! Grouped arenas whose buffers are data handles of the task runtime.

@@ -1,0 +1,1 @@
+//! The millrace command: every combination of batch arena and loader, measured and reported.

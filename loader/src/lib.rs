@@ -1,0 +1,1 @@
+//! Data sets and batch loaders that decode in runtime tasks.

@@ -1,0 +1,3 @@
+//! Sequential task flow on a worker pool.
+
+pub mod trace;
