@@ -1,0 +1,55 @@
+//! The number types that layers compute in.
+
+use std::fmt::{Debug, Display};
+use std::ops::{AddAssign, MulAssign, SubAssign};
+
+use bytemuck::Pod;
+use ndarray::LinalgScalar;
+use num_traits::Float;
+
+/// A floating point type that every layer can compute in: `f32` to train, `f64` to check gradients
+/// by finite differences.
+pub trait Element:
+    Float
+    + Pod
+    + LinalgScalar
+    + AddAssign
+    + SubAssign
+    + MulAssign
+    + Debug
+    + Default
+    + Display
+    + Send
+    + Sync
+    + 'static
+{
+    /// The value nearest to `value`.
+    fn from_f64(value: f64) -> Self;
+
+    /// This value in double precision, which loses nothing.
+    fn to_f64(self) -> f64;
+}
+
+impl Element for f32 {
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value as f32
+    }
+
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        f64::from(self)
+    }
+}
+
+impl Element for f64 {
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value
+    }
+
+    #[inline(always)]
+    fn to_f64(self) -> f64 {
+        self
+    }
+}

@@ -1,0 +1,260 @@
+//! Fully connected layer.
+
+use crate::kernel::{Blocked, Kernel, Unit, block_len, combine_rows, dispatch, dots, take};
+use crate::{Element, NnError, Shape};
+
+/// Settings of a [`Dense`] layer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DenseConfig {
+    /// Number of output features.
+    pub features: usize,
+}
+
+impl DenseConfig {
+    /// A layer with this many output features.
+    pub const fn new(features: usize) -> Self {
+        Self { features }
+    }
+
+    /// The layer for rows of features of shape `input`. `name` is used in errors.
+    ///
+    /// # Errors
+    /// [`NnError::Shape`] when `input` is an image; [`NnError::Setting`] when `features` is 0.
+    pub fn build(self, name: &str, input: Shape) -> Result<Dense, NnError> {
+        let inputs = input.as_features(name)?;
+        if self.features == 0 {
+            return Err(NnError::setting(name, "features", 0, "at least 1"));
+        }
+        Shape::image(1, self.features, inputs).check_size(name)?;
+        Ok(Dense { inputs, outputs: self.features })
+    }
+}
+
+/// A fully connected layer. Weights are stored as (output, input), the bias as one value per output.
+#[derive(Clone, Copy, Debug)]
+pub struct Dense {
+    inputs: usize,
+    outputs: usize,
+}
+
+impl Dense {
+    /// The settings.
+    pub const fn config(&self) -> DenseConfig {
+        DenseConfig { features: self.outputs }
+    }
+
+    /// Shape of one sample of the output.
+    pub const fn output(&self) -> Shape {
+        Shape::Features(self.outputs)
+    }
+
+    /// Number of weights: outputs x inputs.
+    pub const fn weights_len(&self) -> usize {
+        self.outputs * self.inputs
+    }
+
+    /// Number of biases: one per output.
+    pub const fn bias_len(&self) -> usize {
+        self.outputs
+    }
+
+    /// Values of scratch that the two backward computations need for a shard of `samples`.
+    pub const fn scratch_len(&self, samples: usize) -> usize {
+        let (data, weights) = (block_len(samples, self.outputs), block_len(self.outputs, samples));
+        if data > weights { data } else { weights }
+    }
+
+    /// Floating point operations of one sample in one direction (forward, by data or by weights).
+    pub const fn flops(&self) -> u64 {
+        2 * (self.inputs * self.outputs) as u64
+    }
+
+    /// `y = x * weights + bias` for every sample of the shard.
+    ///
+    /// # Shapes
+    /// `x`: samples x inputs; `y`: samples x outputs, overwritten.
+    ///
+    /// # Panics
+    /// When a length does not fit the layer.
+    pub fn forward<E: Element>(&self, x: &[E], weights: &[E], bias: &[E], y: &mut [E]) {
+        self.check(x.len(), y.len(), weights.len(), bias.len());
+        dispatch(Forward { layer: *self, x, weights, bias, y });
+    }
+
+    /// The gradient of the loss by the input, from that by the output.
+    ///
+    /// # Shapes
+    /// `dy`: samples x outputs; `dx`: samples x inputs, overwritten.
+    ///
+    /// # Panics
+    /// When a length does not fit the layer.
+    pub fn backward_data<E: Element>(
+        &self,
+        dy: &[E],
+        weights: &[E],
+        dx: &mut [E],
+        scratch: &mut [E],
+    ) {
+        self.check(dx.len(), dy.len(), weights.len(), self.bias_len());
+        dispatch(BackwardData { layer: *self, dy, weights, dx, scratch });
+    }
+
+    /// The gradients of the loss by weights and bias, summed over the samples of the shard.
+    ///
+    /// # Shapes
+    /// `x`: samples x inputs; `dy`: samples x outputs; `dweights` and `dbias` are overwritten.
+    ///
+    /// # Panics
+    /// When a length does not fit the layer.
+    pub fn backward_weights<E: Element>(
+        &self,
+        x: &[E],
+        dy: &[E],
+        dweights: &mut [E],
+        dbias: &mut [E],
+        scratch: &mut [E],
+    ) {
+        self.check(x.len(), dy.len(), dweights.len(), dbias.len());
+        dispatch(BackwardWeights { layer: *self, x, dy, dweights, dbias, scratch });
+    }
+
+    fn check(&self, x: usize, y: usize, weights: usize, bias: usize) {
+        let samples = x / self.inputs;
+        assert_eq!(x, samples * self.inputs, "dense: length of the input");
+        assert_eq!(y, samples * self.outputs, "dense: length of the output");
+        assert_eq!(weights, self.weights_len(), "dense: number of weights");
+        assert_eq!(bias, self.bias_len(), "dense: number of biases");
+    }
+}
+
+struct Forward<'a, E> {
+    layer: Dense,
+    x: &'a [E],
+    weights: &'a [E],
+    bias: &'a [E],
+    y: &'a mut [E],
+}
+
+impl<E: Element> Kernel for Forward<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<U: Unit>(self) {
+        let Self { layer: Dense { inputs, outputs }, x, weights, bias, y } = self;
+        let samples = x.len() / inputs;
+        dots::<U, E>(
+            weights,
+            x,
+            samples,
+            |sample| sample * inputs,
+            inputs,
+            |o, sample, product| {
+                y[sample * outputs + o] = bias[o] + product;
+            },
+        );
+    }
+}
+
+struct BackwardData<'a, E> {
+    layer: Dense,
+    dy: &'a [E],
+    weights: &'a [E],
+    dx: &'a mut [E],
+    scratch: &'a mut [E],
+}
+
+impl<E: Element> Kernel for BackwardData<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<U: Unit>(self) {
+        let Self { layer: Dense { inputs, outputs }, dy, weights, dx, mut scratch } = self;
+        let samples = dy.len() / outputs;
+        let space = take(&mut scratch, block_len(samples, outputs));
+        let rows = Blocked::pack(space, samples, outputs, |sample, o| dy[sample * outputs + o]);
+        let at = (0..outputs).map(|o| o * inputs);
+        combine_rows::<U, E>(weights, at, rows, inputs, |_| E::zero(), dx);
+    }
+}
+
+struct BackwardWeights<'a, E> {
+    layer: Dense,
+    x: &'a [E],
+    dy: &'a [E],
+    dweights: &'a mut [E],
+    dbias: &'a mut [E],
+    scratch: &'a mut [E],
+}
+
+impl<E: Element> Kernel for BackwardWeights<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<U: Unit>(self) {
+        let Self { layer: Dense { inputs, outputs }, x, dy, dweights, dbias, mut scratch } = self;
+        let samples = dy.len() / outputs;
+        let space = take(&mut scratch, block_len(outputs, samples));
+        let rows = Blocked::pack(space, outputs, samples, |o, sample| dy[sample * outputs + o]);
+        let at = (0..samples).map(|sample| sample * inputs);
+        combine_rows::<U, E>(x, at, rows, inputs, |_| E::zero(), dweights);
+        dbias.fill(E::zero());
+        for dy in dy.chunks_exact(outputs) {
+            for (dbias, &dy) in dbias.iter_mut().zip(dy) {
+                *dbias += dy;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{assert_close, numbers, slope};
+    use proptest::prelude::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        #[test]
+        fn gradients_match_finite_differences(
+            inputs in 1usize..40,
+            outputs in 1usize..12,
+            samples in 1usize..7,
+        ) {
+            let layer = DenseConfig::new(outputs).build("dense", Shape::Features(inputs)).unwrap();
+            let x = numbers(samples * inputs, 1);
+            let weights = numbers(layer.weights_len(), 2);
+            let bias = numbers(outputs, 3);
+            let dy = numbers(samples * outputs, 4);
+            let mut scratch = vec![f64::NAN; layer.scratch_len(samples)];
+            let loss = |x: &[f64], weights: &[f64], bias: &[f64]| {
+                let mut y = vec![f64::NAN; dy.len()];
+                layer.forward(x, weights, bias, &mut y);
+                y.iter().zip(&dy).map(|(y, dy)| y * dy).sum::<f64>()
+            };
+            let mut dx = vec![f64::NAN; x.len()];
+            layer.backward_data(&dy, &weights, &mut dx, &mut scratch);
+            assert_close(&dx, &slope(&x, |x| loss(x, &weights, &bias)), 1e-6);
+            let mut dweights = vec![f64::NAN; weights.len()];
+            let mut dbias = vec![f64::NAN; bias.len()];
+            scratch.fill(f64::NAN);
+            layer.backward_weights(&x, &dy, &mut dweights, &mut dbias, &mut scratch);
+            assert_close(&dweights, &slope(&weights, |weights| loss(&x, weights, &bias)), 1e-6);
+            assert_close(&dbias, &slope(&bias, |bias| loss(&x, &weights, bias)), 1e-6);
+        }
+    }
+
+    #[test]
+    fn errors_name_layer_shape_and_need() {
+        let build = |features, input| DenseConfig::new(features).build("4 (dense)", input);
+        assert_eq!(
+            build(10, Shape::image(4, 13, 13)).unwrap_err().to_string(),
+            "layer 4 (dense): got shape 4x13x13, wanted a row of features (put a flatten layer before)"
+        );
+        assert_eq!(
+            build(0, Shape::Features(3)).unwrap_err().to_string(),
+            "4 (dense): features is 0, wanted at least 1"
+        );
+        assert!(build(usize::MAX, Shape::Features(3)).is_err());
+        assert!(build(1, Shape::Features(0)).is_err());
+    }
+}
