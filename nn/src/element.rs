@@ -24,32 +24,32 @@ pub trait Element:
     + 'static
 {
     /// The value nearest to `value`.
-    fn from_f64(value: f64) -> Self;
+    fn narrow(value: f64) -> Self;
 
     /// This value in double precision, which loses nothing.
-    fn to_f64(self) -> f64;
+    fn widen(self) -> f64;
 }
 
 impl Element for f32 {
     #[inline(always)]
-    fn from_f64(value: f64) -> Self {
+    fn narrow(value: f64) -> Self {
         value as f32
     }
 
     #[inline(always)]
-    fn to_f64(self) -> f64 {
+    fn widen(self) -> f64 {
         f64::from(self)
     }
 }
 
 impl Element for f64 {
     #[inline(always)]
-    fn from_f64(value: f64) -> Self {
+    fn narrow(value: f64) -> Self {
         value
     }
 
     #[inline(always)]
-    fn to_f64(self) -> f64 {
+    fn widen(self) -> f64 {
         self
     }
 }

@@ -5,10 +5,15 @@
 mod check;
 mod element;
 mod error;
+pub mod init;
 mod kernel;
 pub mod layer;
+mod loss;
+mod optimiser;
 mod shape;
 
 pub use element::Element;
 pub use error::NnError;
+pub use loss::{Partial, SoftmaxCrossEntropy};
+pub use optimiser::Sgd;
 pub use shape::Shape;
