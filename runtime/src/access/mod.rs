@@ -1,7 +1,10 @@
 //! What a task declares, and what its body is handed.
+#![allow(unsafe_code, reason = "declares the unsafe trait `Access`")]
 
-use crate::SubmitError;
-use crate::submit::Claims;
+mod collections;
+
+use crate::claims::Claims;
+use crate::error::SubmitError;
 
 /// How a task uses a handle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,0 +1,162 @@
+//! Collecting what one task declares, before it is submitted.
+
+use std::ops::Range;
+
+use smallvec::SmallVec;
+
+use crate::access::{Access, Handle, Mode};
+use crate::error::SubmitError;
+
+/// One declared access: a run of handles in one mode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Claim {
+    first: u32,
+    count: u32,
+    epoch: u32,
+    mode: Mode,
+}
+
+impl Claim {
+    /// Its handles and their mode.
+    pub(crate) fn handles(self) -> impl Iterator<Item = (Handle, Mode)> {
+        (self.first..self.first + self.count)
+            .map(move |index| (Handle { index, epoch: self.epoch }, self.mode))
+    }
+
+    fn overlaps(&self, other: &Claim) -> bool {
+        let end = (self.first + self.count).min(other.first + other.count);
+        self.first.max(other.first) < end
+    }
+}
+
+/// What a task declares; an [`Access`] adds to it.
+#[derive(Debug)]
+pub struct Claims<'a> {
+    task: &'static str,
+    runtime: u64,
+    claims: &'a mut SmallVec<[Claim; 8]>,
+    leased: SmallVec<[usize; 4]>,
+}
+
+impl<'a> Claims<'a> {
+    /// Collects what `access` declares.
+    pub(crate) fn collect<A: Access>(
+        task: &'static str,
+        runtime: u64,
+        access: A,
+        into: &'a mut SmallVec<[Claim; 8]>,
+    ) -> Result<A::Claim, SubmitError> {
+        let mut claims = Claims { task, runtime, claims: into, leased: SmallVec::new() };
+        let claim = access.claim(&mut claims)?;
+        claims.check()?;
+        Ok(claim)
+    }
+
+    /// The task's name, for error messages.
+    pub fn task(&self) -> &'static str {
+        self.task
+    }
+
+    /// Identity of the runtime that the task is submitted to
+    /// ([`Runtime::id`](crate::Runtime::id)). Handles of another one must be refused.
+    pub fn runtime_id(&self) -> u64 {
+        self.runtime
+    }
+
+    /// Declares one access to the handles `range`, under `epoch` (see [`Handle`]).
+    pub fn declare(&mut self, range: Range<u32>, epoch: u32, mode: Mode) {
+        let claim = Claim { first: range.start, count: range.end - range.start, epoch, mode };
+        self.claims.push(claim);
+    }
+
+    /// True the first time that it is called with `key` for this task: one task takes one lease
+    /// on each thing that it uses, however many accesses go there.
+    pub fn first_lease(&mut self, key: usize) -> bool {
+        let first = !self.leased.contains(&key);
+        if first {
+            self.leased.push(key);
+        }
+        first
+    }
+
+    /// No handle twice with a write among them.
+    fn check(&self) -> Result<(), SubmitError> {
+        // Tasks with very many accesses exist (a reduction); for them, sort instead of pairing.
+        let clash = if self.claims.len() <= 32 { self.pair() } else { self.sweep() };
+        let Some((first, second)) = clash else { return Ok(()) };
+        let (first, second) = (first.min(second), first.max(second));
+        Err(SubmitError::Conflict {
+            task: self.task,
+            first,
+            first_mode: self.claims[first].mode,
+            second,
+            second_mode: self.claims[second].mode,
+        })
+    }
+
+    fn pair(&self) -> Option<(usize, usize)> {
+        for (second, b) in self.claims.iter().enumerate() {
+            for (first, a) in self.claims[..second].iter().enumerate() {
+                if (a.mode.writes() || b.mode.writes()) && a.overlaps(b) {
+                    return Some((first, second));
+                }
+            }
+        }
+        None
+    }
+
+    fn sweep(&self) -> Option<(usize, usize)> {
+        let mut order: Vec<usize> =
+            (0..self.claims.len()).filter(|i| self.claims[*i].count > 0).collect();
+        order.sort_by_key(|i| self.claims[*i].first);
+        // The claims so far that reach furthest: of all, and of the writing ones.
+        let (mut any, mut writer): (Option<usize>, Option<usize>) = (None, None);
+        for i in order {
+            let claim = &self.claims[i];
+            let rival = if claim.mode.writes() { any } else { writer };
+            if let Some(rival) = rival
+                && self.claims[rival].overlaps(claim)
+            {
+                return Some((rival, i));
+            }
+            let end = |i: usize| self.claims[i].first + self.claims[i].count;
+            if any.is_none_or(|a| end(a) < end(i)) {
+                any = Some(i);
+            }
+            if claim.mode.writes() && writer.is_none_or(|w| end(w) < end(i)) {
+                writer = Some(i);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn modes() -> impl Strategy<Value = Mode> {
+        prop_oneof![Just(Mode::Read), Just(Mode::Write), Just(Mode::Overwrite)]
+    }
+
+    proptest! {
+        #[test]
+        fn both_checks_agree_with_the_definition(
+            list in prop::collection::vec((0u32..200, 0u32..6, modes()), 0..40)
+        ) {
+            let mut store: SmallVec<[Claim; 8]> = SmallVec::new();
+            let mut claims =
+                Claims { task: "t", runtime: 0, claims: &mut store, leased: SmallVec::new() };
+            for (first, count, mode) in &list {
+                claims.declare(*first..first + count, 0, *mode);
+            }
+            let expected = (0..list.len()).any(|b| (0..b).any(|a| {
+                let ((fa, ca, ma), (fb, cb, mb)) = (list[a], list[b]);
+                (ma.writes() || mb.writes()) && (fa..fa + ca).any(|h| (fb..fb + cb).contains(&h))
+            }));
+            prop_assert_eq!(claims.pair().is_some(), expected);
+            prop_assert_eq!(claims.sweep().is_some(), expected);
+        }
+    }
+}

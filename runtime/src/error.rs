@@ -1,0 +1,150 @@
+//! Errors of submission, waiting and building.
+
+use std::sync::Arc;
+
+use crate::access::Mode;
+use crate::task::TaskFailure;
+
+/// Why a task was not accepted. Nothing was submitted and no lease is kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SubmitError {
+    /// One handle twice in a task, with a write among them.
+    #[error(
+        "task `{task}` declares the same data twice: access {first} ({first_mode}) and access \
+         {second} ({second_mode})"
+    )]
+    Conflict {
+        /// The task's name.
+        task: &'static str,
+        /// Position of one access, counted from 0 in the order of declaration.
+        first: usize,
+        /// Its mode.
+        first_mode: Mode,
+        /// Position of the other.
+        second: usize,
+        /// Its mode.
+        second_mode: Mode,
+    },
+    /// The data's generation has ended.
+    #[error(
+        "task `{task}` uses a buffer of `{owner}` from generation {held}, which has ended \
+         (now {current})"
+    )]
+    Stale {
+        /// The task's name.
+        task: &'static str,
+        /// What owned the data, for example the arena's name.
+        owner: String,
+        /// Generation of the data.
+        held: u32,
+        /// Present generation of the owner.
+        current: u32,
+    },
+    /// The data belongs to another runtime.
+    #[error("task `{task}` uses a buffer of `{owner}`, which belongs to another runtime")]
+    WrongRuntime {
+        /// The task's name.
+        task: &'static str,
+        /// What owns the data.
+        owner: String,
+    },
+    /// More than 2^27 tasks are unfinished.
+    #[error("task `{task}`: too many unfinished tasks")]
+    TooManyTasks {
+        /// The task's name.
+        task: &'static str,
+    },
+}
+
+impl std::fmt::Display for Mode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Mode::Read => "read",
+            Mode::Write => "write",
+            Mode::Overwrite => "overwrite",
+        })
+    }
+}
+
+/// Why a wait did not end well.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WaitError {
+    /// A task failed. Waiting did take place: what is not cancelled is done.
+    #[error("{failure}{}", more(*.others, *.cancelled))]
+    Failed {
+        /// The failed task that was submitted first.
+        failure: Arc<TaskFailure>,
+        /// Further failed tasks since the last report.
+        others: usize,
+        /// Tasks that were not run because they depend on failed ones.
+        cancelled: u64,
+    },
+    /// What was asked for was never made, because a task failed.
+    #[error("the data is not valid: {failure}")]
+    Spoilt {
+        /// The failure that is to blame.
+        failure: Arc<TaskFailure>,
+    },
+    /// Waiting inside a task body could hold the worker that must finish first.
+    #[error("`{call}` would wait inside the body of a task")]
+    InsideTask {
+        /// What was called.
+        call: &'static str,
+    },
+    /// The calling thread holds acquired data that submitted tasks wait for.
+    #[error(
+        "`{call}` would wait for tasks that wait for data which this thread has acquired; drop \
+         the guard first"
+    )]
+    HoldsGuard {
+        /// What was called.
+        call: &'static str,
+    },
+    /// The access was refused.
+    #[error(transparent)]
+    Refused(#[from] SubmitError),
+}
+
+fn more(others: usize, cancelled: u64) -> String {
+    let mut text = String::new();
+    if others > 0 {
+        text += &format!("; {others} more failed");
+    }
+    if cancelled > 0 {
+        text += &format!("; {cancelled} dependent tasks were cancelled");
+    }
+    text
+}
+
+/// Why a runtime could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// More workers than [`Builder::MAX_WORKERS`](crate::Builder::MAX_WORKERS).
+    #[error("{asked} workers: at most {most} are possible")]
+    TooManyWorkers {
+        /// What was asked for.
+        asked: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// A submission window of no task.
+    #[error("a submission window of 0 tasks would never accept one")]
+    EmptyWindow,
+    /// The system refused a thread.
+    #[error("worker {worker} could not be started: {source}")]
+    Spawn {
+        /// Index of the worker.
+        worker: usize,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The start hook panicked.
+    #[error("the start hook of worker {worker} panicked")]
+    Hook {
+        /// Index of the worker.
+        worker: usize,
+    },
+}

@@ -1,0 +1,44 @@
+//! The task graph: slots, the edges between them, and the inference that draws the edges.
+//!
+//! # The protocol
+//! A submitted task lives in a *slot* of a table that only grows. A task is named by its slot
+//! and the slot's generation ([`TaskRef`]); the generation moves on when the task ends, so a
+//! name outlives its task harmlessly.
+//!
+//! Each slot has two words that threads race on:
+//!
+//! | word | content | written by |
+//! |---|---|---|
+//! | `head` | generation (high half), head of the list of edges to successors (low half) | the submitter adds edges; the thread that ends the task takes the list and moves the generation on |
+//! | `pending` | predecessors that have not ended, plus [`SUBMITTING`] while edges are being drawn | the submitter, then each predecessor that ends |
+//!
+//! 1. *Submission* (under the submission lock) sets `pending` to `SUBMITTING` and hangs one
+//!    edge into the list of each predecessor by compare-exchange on `head`. The exchange fails
+//!    when the generation has moved on: that predecessor has ended, no edge is needed.
+//! 2. It then subtracts `SUBMITTING - edges`. If that leaves zero, the task is ready and the
+//!    submitter queues it.
+//! 3. *Completion* swaps `head` to (generation + 1, no edges). From then on no edge can be
+//!    added. It walks the list it took and subtracts one from each successor's `pending`; who
+//!    reaches zero queues that successor. So a task is queued exactly once.
+//! 4. The slot goes to the free list only after the walk. An edge is a field of the
+//!    *successor's* slot, and that slot cannot be freed before all its predecessors have
+//!    subtracted; the walk reads the next edge before it subtracts.
+//!
+//! *Reuse (ABA)*: a compare-exchange prepared against an older generation fails, because the
+//! generation is half of the compared word. It wraps after 2^32 tasks in one slot; a name that
+//! old would be taken for the slot's present task, which was submitted earlier than the task
+//! being submitted: one needless edge, never a cycle and never a lost one.
+//!
+//! *Ordering*: the swap in step 3 is `AcqRel` and the loads in step 1 are `Acquire`, so whoever
+//! finds a task ended also sees what its body wrote. The subtractions are `AcqRel`, so the
+//! thread that reaches zero has seen the bodies of all predecessors.
+
+mod edges;
+mod handles;
+mod slot;
+
+pub(crate) use handles::HandleTable;
+pub(crate) use slot::{Allocation, SUBMITTING, SlotTable, TaskRef};
+
+#[cfg(all(test, loom))]
+mod model;

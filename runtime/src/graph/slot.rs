@@ -1,0 +1,357 @@
+//! Slots and the table that holds them. The protocol is in the [module above](super).
+
+use std::sync::OnceLock;
+
+use super::edges::{Edge, INLINE, Place};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use crate::task::TaskCell;
+
+/// Added to `pending` while edges are being drawn; more than any number of edges.
+pub(crate) const SUBMITTING: u32 = 1 << 31;
+
+/// The name of a task: slot and generation.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct TaskRef(u64);
+
+impl TaskRef {
+    pub(crate) const NONE: TaskRef = TaskRef(u64::MAX);
+
+    fn new(slot: u32, generation: u32) -> Self {
+        TaskRef(u64::from(generation) << 32 | u64::from(slot))
+    }
+
+    pub(crate) fn slot(self) -> u32 {
+        self.0 as u32
+    }
+
+    fn generation(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+}
+
+impl std::fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "task {}.{}", self.slot(), self.generation())
+    }
+}
+
+/// A place for one task at a time.
+#[repr(align(64))]
+pub(crate) struct Slot {
+    head: AtomicU64,
+    pending: AtomicU32,
+    /// 0, or one more than the index of the failure that cancels this task.
+    cancel: AtomicU32,
+    /// The inline edges: each holds the next edge of the list it hangs in.
+    next: [AtomicU32; INLINE as usize],
+    /// First spilled edge of this task; touched by the submitter only.
+    spill: AtomicU32,
+    /// Next slot in a free list.
+    next_free: AtomicU32,
+    /// 1 while the slot stands for an acquired guard, not for a task with a body.
+    guard: AtomicU32,
+    /// What to run; owned as [`TaskCell`] says.
+    pub(crate) cell: TaskCell,
+}
+
+fn pack(generation: u32, edge: Edge) -> u64 {
+    u64::from(generation) << 32 | u64::from(edge.bits())
+}
+
+impl Slot {
+    fn new() -> Self {
+        Slot {
+            head: AtomicU64::new(pack(0, Edge::END)),
+            pending: AtomicU32::new(0),
+            cancel: AtomicU32::new(0),
+            next: std::array::from_fn(|_| AtomicU32::new(0)),
+            spill: AtomicU32::new(u32::MAX),
+            next_free: AtomicU32::new(0),
+            guard: AtomicU32::new(0),
+            cell: TaskCell::new(),
+        }
+    }
+
+    /// Whether the task still has unfinished predecessors or is being submitted.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.pending.load(Ordering::Acquire) != 0
+    }
+
+    /// Subtracts `count`; true when that makes the task ready, which happens once.
+    pub(crate) fn settle(&self, count: u32) -> bool {
+        self.pending.fetch_sub(count, Ordering::AcqRel) == count
+    }
+
+    /// The failure that cancels this task, as an index.
+    pub(crate) fn cancelled_by(&self) -> Option<u32> {
+        self.cancel.load(Ordering::Relaxed).checked_sub(1)
+    }
+
+    /// Cancels the task; only before the last subtraction from `pending`, which publishes it.
+    pub(crate) fn cancel(&self, failure: u32) {
+        self.cancel.store(failure + 1, Ordering::Relaxed);
+    }
+
+    /// Whether some submitted task waits for this one.
+    pub(crate) fn has_successors(&self) -> bool {
+        !Edge::from_bits(self.head.load(Ordering::Acquire) as u32).is_end()
+    }
+
+    /// Whether the slot stands for an acquired guard.
+    pub(crate) fn is_guard(&self) -> bool {
+        self.guard.load(Ordering::Relaxed) != 0
+    }
+
+    /// Says what the slot stands for; only while it is being submitted.
+    pub(crate) fn set_guard(&self, guard: bool) {
+        self.guard.store(u32::from(guard), Ordering::Relaxed);
+    }
+
+    pub(crate) fn next_free(&self) -> &AtomicU32 {
+        &self.next_free
+    }
+}
+
+/// An edge beyond the inline ones.
+struct Spilled {
+    next: AtomicU32,
+    task: AtomicU32,
+    /// Next spilled edge of the same task, or in the free list; submitter only.
+    chain: AtomicU32,
+}
+
+/// A table whose entries never move: segments of doubling size.
+struct Segments<T> {
+    segments: Vec<OnceLock<Box<[T]>>>,
+}
+
+/// Entries in the first segment; small under loom, where every atomic is tracked.
+const FIRST: u32 = if cfg!(loom) { 4 } else { 256 };
+
+impl<T> Segments<T> {
+    fn new() -> Self {
+        let count = if cfg!(loom) { 1 } else { 23 };
+        Segments { segments: (0..count).map(|_| OnceLock::new()).collect() }
+    }
+
+    fn locate(index: u32) -> (usize, usize) {
+        let place = index + FIRST;
+        let segment = place.ilog2() - FIRST.ilog2();
+        (segment as usize, (place - (FIRST << segment)) as usize)
+    }
+
+    #[inline]
+    fn get(&self, index: u32) -> &T {
+        let (segment, offset) = Self::locate(index);
+        &self.segments[segment].get().expect("an index that was handed out")[offset]
+    }
+
+    /// Makes the entry exist.
+    fn grow(&self, index: u32, make: impl Fn() -> T) {
+        let (segment, _) = Self::locate(index);
+        self.segments[segment].get_or_init(|| (0..FIRST << segment).map(|_| make()).collect());
+    }
+}
+
+/// All slots and spilled edges of a runtime. Shared reads; growth and edge drawing belong to
+/// the holder of the submission lock, whose private half is [`Allocation`].
+pub(crate) struct SlotTable {
+    slots: Segments<Slot>,
+    spilled: Segments<Spilled>,
+    /// Slots freed by workers, linked through `next_free` (index + 1; 0 ends the list).
+    /// Pushed to by anyone, taken as a whole by the submitter: no ABA.
+    freed: AtomicU32,
+}
+
+/// What the submitter knows about the table: free slots and free spilled edges.
+pub(crate) struct Allocation {
+    free: u32,
+    made: u32,
+    free_spilled: u32,
+    made_spilled: u32,
+}
+
+impl Allocation {
+    pub(crate) fn new() -> Self {
+        Allocation { free: 0, made: 0, free_spilled: u32::MAX, made_spilled: 0 }
+    }
+}
+
+impl SlotTable {
+    pub(crate) fn new() -> Self {
+        SlotTable { slots: Segments::new(), spilled: Segments::new(), freed: AtomicU32::new(0) }
+    }
+
+    #[inline]
+    pub(crate) fn slot(&self, index: u32) -> &Slot {
+        self.slots.get(index)
+    }
+
+    /// Takes a slot for a task that is being submitted; `None` when all are in use.
+    pub(crate) fn allocate(&self, from: &mut Allocation) -> Option<TaskRef> {
+        if from.free == 0 {
+            from.free = self.freed.swap(0, Ordering::Acquire);
+        }
+        let index = if from.free != 0 {
+            let index = from.free - 1;
+            from.free = self.slot(index).next_free.load(Ordering::Relaxed);
+            index
+        } else {
+            if from.made == Edge::MAX_SLOTS {
+                return None;
+            }
+            let index = from.made;
+            self.slots.grow(index, Slot::new);
+            from.made += 1;
+            index
+        };
+        let slot = self.slot(index);
+        self.give_back_spilled(slot, from);
+        slot.pending.store(SUBMITTING, Ordering::Relaxed);
+        slot.cancel.store(0, Ordering::Relaxed);
+        Some(self.current(index))
+    }
+
+    /// The spilled edges of the slot's former task; its predecessors have long left them.
+    fn give_back_spilled(&self, slot: &Slot, to: &mut Allocation) {
+        let mut edge = slot.spill.load(Ordering::Relaxed);
+        while edge != u32::MAX {
+            let spilled = self.spilled.get(edge);
+            let next = spilled.chain.load(Ordering::Relaxed);
+            spilled.chain.store(to.free_spilled, Ordering::Relaxed);
+            to.free_spilled = edge;
+            edge = next;
+        }
+        slot.spill.store(u32::MAX, Ordering::Relaxed);
+    }
+
+    fn spill(&self, task: u32, from: &mut Allocation) -> Option<u32> {
+        let index = if from.free_spilled != u32::MAX {
+            let index = from.free_spilled;
+            from.free_spilled = self.spilled.get(index).chain.load(Ordering::Relaxed);
+            index
+        } else {
+            if from.made_spilled == Edge::MAX_SPILLED {
+                return None;
+            }
+            let index = from.made_spilled;
+            self.spilled.grow(index, || Spilled {
+                next: AtomicU32::new(0),
+                task: AtomicU32::new(0),
+                chain: AtomicU32::new(0),
+            });
+            from.made_spilled += 1;
+            index
+        };
+        let spilled = self.spilled.get(index);
+        let slot = self.slot(task);
+        spilled.task.store(task, Ordering::Relaxed);
+        spilled.chain.store(slot.spill.load(Ordering::Relaxed), Ordering::Relaxed);
+        slot.spill.store(index, Ordering::Relaxed);
+        Some(index)
+    }
+
+    /// The name of the task that is in `slot` now.
+    pub(crate) fn current(&self, slot: u32) -> TaskRef {
+        let head = self.slot(slot).head.load(Ordering::Relaxed);
+        TaskRef::new(slot, (head >> 32) as u32)
+    }
+
+    /// Whether `task` has ended. If so, its effects are visible to the caller.
+    pub(crate) fn has_ended(&self, task: TaskRef) -> bool {
+        let head = self.slot(task.slot()).head.load(Ordering::Acquire);
+        (head >> 32) as u32 != task.generation()
+    }
+
+    /// Makes `task` wait for `predecessor`; `made` counts the edges of `task` so far.
+    /// False when the predecessor has ended.
+    pub(crate) fn link(
+        &self,
+        predecessor: TaskRef,
+        task: TaskRef,
+        order_only: bool,
+        made: &mut u32,
+        from: &mut Allocation,
+    ) -> bool {
+        if self.has_ended(predecessor) {
+            return false;
+        }
+        let edge = if *made < INLINE {
+            Edge::inline(task.slot(), *made, order_only)
+        } else {
+            let spilled = self.spill(task.slot(), from);
+            Edge::spilled(spilled.expect("fewer than 2^30 edges at once"), order_only)
+        };
+        let next = self.next_of(edge);
+        let head = &self.slot(predecessor.slot()).head;
+        let mut seen = head.load(Ordering::Acquire);
+        loop {
+            if (seen >> 32) as u32 != predecessor.generation() {
+                // A spilled edge stays in the task's chain and is given back with it.
+                return false;
+            }
+            next.store(seen as u32, Ordering::Relaxed);
+            let new = pack(predecessor.generation(), edge);
+            match head.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => {
+                    *made += 1;
+                    return true;
+                }
+                Err(now) => seen = now,
+            }
+        }
+    }
+
+    fn next_of(&self, edge: Edge) -> &AtomicU32 {
+        match edge.place() {
+            Place::Inline { slot, place } => &self.slot(slot).next[place as usize],
+            Place::Spilled(index) => &self.spilled.get(index).next,
+        }
+    }
+
+    /// Ends the task in `slot`: no edge can be added any more. Calls `ready` for each successor
+    /// that this makes ready. With a `failure`, successors that read its data are cancelled.
+    pub(crate) fn end(&self, slot: u32, failure: Option<u32>, mut ready: impl FnMut(u32)) {
+        let head = &self.slot(slot).head;
+        let generation = (head.load(Ordering::Relaxed) >> 32) as u32;
+        let list = head.swap(pack(generation.wrapping_add(1), Edge::END), Ordering::AcqRel);
+        let mut edge = Edge::from_bits(list as u32);
+        while !edge.is_end() {
+            // Everything is read before the subtraction: after it, the successor may run, end,
+            // and its slot (which holds the edge) may be reused.
+            let next = Edge::from_bits(self.next_of(edge).load(Ordering::Relaxed));
+            let successor = match edge.place() {
+                Place::Inline { slot, .. } => slot,
+                Place::Spilled(index) => self.spilled.get(index).task.load(Ordering::Relaxed),
+            };
+            let target = self.slot(successor);
+            if let Some(failure) = failure
+                && !edge.order_only()
+            {
+                target.cancel(failure);
+            }
+            if target.settle(1) {
+                ready(successor);
+            }
+            edge = next;
+        }
+    }
+
+    /// Gives ended slots back: `first` to `last`, linked through `next_free`.
+    pub(crate) fn free(&self, first: u32, last: u32) {
+        let link = self.slot(last).next_free();
+        let mut seen = self.freed.load(Ordering::Relaxed);
+        loop {
+            link.store(seen, Ordering::Relaxed);
+            match self.freed.compare_exchange_weak(
+                seen,
+                first + 1,
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => seen = now,
+            }
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! The runtime: what all threads share, and the handle that users hold.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::panic::Location;
+use std::sync::atomic::{AtomicBool, AtomicU64 as StdAtomicU64};
+use std::sync::{Arc, Mutex as StdMutex, MutexGuard as StdMutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use crossbeam_deque::{Stealer, Worker};
+use crossbeam_utils::CachePadded;
+
+use crate::access::Access;
+use crate::error::{SubmitError, WaitError};
+use crate::graph::SlotTable;
+use crate::pool::{self, Context, LocalState, Sleep, WaitPoint, in_task_body};
+use crate::statistics::{Statistics, Totals};
+use crate::submit::{Submitter, TaskBuilder};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, lock};
+use crate::task::{Outcome, TaskId};
+use crate::trace::{Cause, MarkKind, RawSpan, Recorder, SpanKind, Trace};
+
+/// What all threads of a runtime share.
+pub(crate) struct Inner {
+    pub(crate) id: u64,
+    pub(crate) table: SlotTable,
+    submitter: Mutex<Submitter>,
+    /// Tasks submitted; written under the submission lock.
+    pub(crate) submitted: AtomicU64,
+    /// Tasks ended, per worker, and by all other threads in the last entry.
+    finished: Vec<CachePadded<AtomicU64>>,
+    /// Ready tasks from outside the pool.
+    pub(crate) submitted_ready: Stealer<u32>,
+    /// The workers' ready tasks.
+    pub(crate) stealers: Vec<Stealer<u32>>,
+    pub(crate) sleep: Sleep,
+    /// Where threads wait until nothing is unfinished.
+    drained: WaitPoint,
+    /// Where submitters wait for room in the window.
+    pub(crate) window: WaitPoint,
+    pub(crate) window_size: u64,
+    /// Threads that wait for a guard, by its slot.
+    pub(crate) guards: Mutex<Vec<(u32, Thread)>>,
+    pub(crate) recorder: Recorder,
+    pub(crate) totals: Totals,
+    pub(crate) timing: bool,
+    /// The context of threads outside the pool, which write the main lane.
+    main: StdMutex<Context>,
+    quit: AtomicBool,
+}
+
+static NEXT_ID: StdAtomicU64 = StdAtomicU64::new(1);
+
+impl Inner {
+    pub(crate) fn new(
+        workers: &[Worker<u32>],
+        window: u64,
+        timing: bool,
+    ) -> (Self, Vec<crate::trace::LaneWriter>) {
+        let (recorder, mut writers) = Recorder::new(workers.len());
+        let main = writers.remove(0);
+        let queue = Worker::new_fifo();
+        let inner = Inner {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            table: SlotTable::new(),
+            submitted: AtomicU64::new(0),
+            finished: (0..=workers.len()).map(|_| AtomicU64::new(0).into()).collect(),
+            submitted_ready: queue.stealer(),
+            submitter: Mutex::new(Submitter::new(queue)),
+            stealers: workers.iter().map(Worker::stealer).collect(),
+            sleep: Sleep::new(),
+            drained: WaitPoint::new(),
+            window: WaitPoint::new(),
+            window_size: window,
+            guards: Mutex::new(Vec::new()),
+            recorder,
+            totals: Totals::new(workers.len()),
+            timing,
+            main: StdMutex::new(Context::new(workers.len(), main)),
+            quit: AtomicBool::new(false),
+        };
+        (inner, writers)
+    }
+
+    pub(crate) fn submitter(&self) -> MutexGuard<'_, Submitter> {
+        lock(&self.submitter)
+    }
+
+    pub(crate) fn workers(&self) -> usize {
+        self.stealers.len()
+    }
+
+    /// Tasks ended so far; exact when nothing runs, else a lower bound.
+    pub(crate) fn finished(&self) -> u64 {
+        self.finished.iter().map(|count| count.load(Ordering::Acquire)).sum()
+    }
+
+    /// Counts a task as ended; `lane` is the thread's own, or the last one with its lock held.
+    pub(crate) fn count_finished(&self, lane: usize) {
+        let count = &self.finished[lane];
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Whether every submitted task has ended.
+    fn is_drained(&self) -> bool {
+        // In this order: the sum is at most the number ended by the time of the second load,
+        // which is at most the number submitted by then. Equal means that none was unfinished.
+        let finished = self.finished();
+        finished == self.submitted.load(Ordering::Acquire)
+    }
+
+    /// Lets waiting threads look whether what they wait for has come about.
+    pub(crate) fn notify_progress(&self) {
+        self.drained.notify();
+        if self.window.has_waiters() {
+            self.window.notify();
+        }
+    }
+
+    pub(crate) fn request_quit(&self) {
+        self.quit.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the runtime stops and nothing is left to run.
+    pub(crate) fn may_quit(&self) -> bool {
+        self.quit.load(Ordering::SeqCst) && self.is_drained()
+    }
+
+    /// Queues a ready task from whatever thread.
+    pub(crate) fn queue(&self, slot: u32) {
+        if !LocalState::push(self.id, slot) {
+            self.submitter().push(slot);
+        }
+        self.sleep.wake_one();
+    }
+
+    /// The context of threads outside the pool.
+    pub(crate) fn main_context(&self) -> StdMutexGuard<'_, Context> {
+        self.main.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Without workers: runs ready tasks on this thread until none is left. Not inside a body.
+    pub(crate) fn run_inline(&self) {
+        let mut context = self.main_context();
+        while let Some(slot) = self.submitted_ready.steal().success() {
+            let mut next = Some(slot);
+            while let Some(slot) = next {
+                next = self.execute(slot, &mut context);
+            }
+        }
+        context.flush(self);
+        drop(context);
+        self.notify_progress();
+    }
+
+    /// Refuses to wait where waiting could never end.
+    fn may_wait(&self, call: &'static str) -> Result<(), WaitError> {
+        if in_task_body() {
+            return Err(WaitError::InsideTask { call });
+        }
+        // Under the lock: a guard without successors is not in the way of any task submitted
+        // before, and what is submitted later is not waited for.
+        let _submitter = self.submitter();
+        if LocalState::holds(self.id, |slot| self.table.slot(slot).has_successors()) {
+            return Err(WaitError::HoldsGuard { call });
+        }
+        Ok(())
+    }
+
+    /// Runs `wait` and records how long it took and why.
+    pub(crate) fn record_wait<R>(&self, cause: Cause, name: &str, wait: impl FnOnce() -> R) -> R {
+        let start = self.recorder.now();
+        self.totals.clock.begin(cause, start);
+        let result = wait();
+        let end = self.recorder.now();
+        self.totals.clock.end(end);
+        self.totals.waited(cause, name, end - start);
+        if self.recorder.enabled() {
+            let name = self.recorder.intern(name);
+            let label = Default::default();
+            let span = RawSpan { kind: SpanKind::Wait, cause, name, start, end, label };
+            self.main_context().writer.write(span);
+        }
+        result
+    }
+
+    pub(crate) fn wait_with<R>(
+        &self,
+        call: &'static str,
+        cause: Cause,
+        name: &str,
+        wait: impl FnOnce() -> R,
+    ) -> Result<R, WaitError> {
+        self.may_wait(call)?;
+        Ok(self.record_wait(cause, name, wait))
+    }
+
+    fn report(&self) -> Result<(), WaitError> {
+        match self.submitter().failures.report() {
+            None => Ok(()),
+            Some((failure, others, cancelled)) => {
+                Err(WaitError::Failed { failure, others, cancelled })
+            }
+        }
+    }
+
+    fn wait(&self) -> Result<(), WaitError> {
+        self.may_wait("wait")?;
+        if !self.is_drained() {
+            self.record_wait(Cause::Drain, Cause::Drain.label(), || {
+                self.drained.wait(|| self.is_drained());
+            });
+        }
+        self.report()
+    }
+}
+
+/// The pool's threads; dropping it ends them.
+struct Pool {
+    inner: Arc<Inner>,
+    threads: StdMutex<Vec<JoinHandle<()>>>,
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
+        pool::stop(&self.inner, std::mem::take(threads));
+    }
+}
+
+/// A task runtime: a worker pool, and the graph of the tasks submitted to it.
+///
+/// Cheap to clone; all clones are one runtime. Dropping the last clone waits until every task
+/// has ended, then ends the workers (when a task's body drops it, the workers end by
+/// themselves later). Failures that were not reported by then are lost.
+#[derive(Clone)]
+pub struct Runtime {
+    pool: Arc<Pool>,
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime")
+            .field("id", &self.id())
+            .field("workers", &self.workers())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Runtime {
+    pub(crate) fn from_parts(inner: Arc<Inner>, threads: Vec<JoinHandle<()>>) -> Self {
+        Runtime { pool: Arc::new(Pool { inner, threads: StdMutex::new(threads) }) }
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.pool.inner
+    }
+
+    /// Describes a runtime to be built.
+    pub fn builder() -> crate::Builder {
+        crate::Builder::new()
+    }
+
+    /// A number that no other runtime of this process has.
+    pub fn id(&self) -> u64 {
+        self.inner().id
+    }
+
+    /// Number of worker threads; with 0, tasks run inside `spawn`.
+    pub fn workers(&self) -> usize {
+        self.inner().workers()
+    }
+
+    /// Submits a task. `body` is handed the data that `access` declares, once every task that
+    /// it depends on has ended: a reader waits for the last writer, a writer for the last
+    /// writer and all readers since, in submission order.
+    ///
+    /// The call waits while the submission window is full, unless it is made inside a body or
+    /// while the thread holds acquired data. `name` names the task's kind in traces and errors.
+    ///
+    /// A panic in `body`, or an error that it returns, ends the task; tasks that read what it
+    /// was to write are cancelled, all others go on, and the next wait reports it.
+    ///
+    /// # Errors
+    /// When the same data is declared twice with a write among the two, or when the data is
+    /// stale or belongs to another runtime. Nothing was submitted then.
+    #[track_caller]
+    pub fn spawn<A, F, R>(
+        &self,
+        name: &'static str,
+        access: A,
+        body: F,
+    ) -> Result<TaskId, SubmitError>
+    where
+        A: Access,
+        F: for<'d> FnOnce(A::Data<'d>) -> R + Send + 'static,
+        R: Outcome,
+    {
+        TaskBuilder::new(self, name, Location::caller()).spawn(access, body)
+    }
+
+    /// Describes a task with labels; see [`TaskBuilder`].
+    #[track_caller]
+    pub fn task(&self, name: &'static str) -> TaskBuilder<'_> {
+        TaskBuilder::new(self, name, Location::caller())
+    }
+
+    /// Waits until no submitted task is unfinished.
+    ///
+    /// # Errors
+    /// When tasks failed since the last report; when waiting could never end (inside a body, or
+    /// while this thread holds acquired data that tasks wait for).
+    pub fn wait(&self) -> Result<(), WaitError> {
+        self.inner().wait()
+    }
+
+    /// Reports failures that no wait has reported yet, without waiting.
+    ///
+    /// # Errors
+    /// When there are such failures.
+    pub fn check(&self) -> Result<(), WaitError> {
+        if self.inner().submitter().failures.unreported() { self.inner().report() } else { Ok(()) }
+    }
+
+    /// Runs `wait`, which blocks the calling thread until tasks of this runtime have done
+    /// something, and records it under `cause` and `name`. For the owners of data handles.
+    ///
+    /// `call` is what the user called, for errors.
+    ///
+    /// # Errors
+    /// Without running `wait`, when waiting could never end (inside a body, or while this
+    /// thread holds acquired data that tasks wait for).
+    pub fn wait_with<R>(
+        &self,
+        call: &'static str,
+        cause: Cause,
+        name: &str,
+        wait: impl FnOnce() -> R,
+    ) -> Result<R, WaitError> {
+        self.inner().wait_with(call, cause, name, wait)
+    }
+
+    /// Hands out `count` consecutive data handles, or `None` when 2^32 are in use.
+    pub fn register_handles(&self, count: u32) -> Option<Range<u32>> {
+        self.inner().submitter().handles.register(count)
+    }
+
+    /// Takes handles back. No task that claimed them may be unfinished: their next owner's
+    /// tasks would not wait for it.
+    pub fn release_handles(&self, handles: Range<u32>) {
+        self.inner().submitter().handles.release(handles);
+    }
+
+    /// Starts recording a trace; what was recorded before and not taken is dropped.
+    pub fn trace_start(&self) {
+        self.inner().recorder.start();
+    }
+
+    /// Stops recording.
+    pub fn trace_stop(&self) {
+        self.inner().recorder.stop();
+    }
+
+    /// Takes what was recorded since the start, or since the last call, as a document with the
+    /// given title and facts. Tasks that are still running are not in it.
+    pub fn trace_take(&self, title: impl Into<String>, meta: BTreeMap<String, String>) -> Trace {
+        self.inner().recorder.take(title.into(), meta)
+    }
+
+    /// Marks in the trace that a batch begins.
+    pub fn mark_batch(&self, batch: u32) {
+        self.inner().recorder.mark(MarkKind::Batch, batch);
+    }
+
+    /// Marks in the trace that an epoch begins.
+    pub fn mark_epoch(&self, epoch: u32) {
+        self.inner().recorder.mark(MarkKind::Epoch, epoch);
+    }
+
+    /// Reads the running totals.
+    pub fn statistics(&self) -> Statistics {
+        let inner = self.inner();
+        inner.totals.read(inner.recorder.now(), inner.submitted.load(Ordering::Acquire))
+    }
+}

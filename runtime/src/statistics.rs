@@ -1,0 +1,264 @@
+//! Running totals: what workers did, why they were idle, and for what the main thread waited.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crossbeam_utils::CachePadded;
+
+use crate::trace::Cause;
+
+/// Totals since the runtime was built; subtract two readings with [`Statistics::since`].
+///
+/// Workers count at the end of each task and of each idle interval, so a reading is exact
+/// while nothing runs, for example after [`Runtime::wait`](crate::Runtime::wait).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// When the reading was taken: nanoseconds since the runtime was built.
+    pub at_ns: u64,
+    /// One entry per worker.
+    pub workers: Vec<WorkerStatistics>,
+    /// Tasks run by other threads (all of them, with 0 workers).
+    pub inline: WorkerStatistics,
+    /// What threads outside the pool waited for: cause and name (`arena batch`, ...), how
+    /// often and how long.
+    pub waits: BTreeMap<(Cause, String), WaitTotal>,
+    /// Tasks submitted.
+    pub submitted: u64,
+}
+
+/// Totals of one worker.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WorkerStatistics {
+    /// Bodies run.
+    pub tasks: u64,
+    /// Tasks that were dropped because one that they depend on failed.
+    pub cancelled: u64,
+    /// Time in bodies, in nanoseconds. 0 when timing is off.
+    pub busy_ns: u64,
+    /// Time without a ready task, by cause, in nanoseconds. 0 when timing is off.
+    pub idle_ns: BTreeMap<Cause, u64>,
+}
+
+impl WorkerStatistics {
+    /// Idle time over all causes, in nanoseconds.
+    pub fn idle_total_ns(&self) -> u64 {
+        self.idle_ns.values().sum()
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        WorkerStatistics {
+            tasks: self.tasks - earlier.tasks,
+            cancelled: self.cancelled - earlier.cancelled,
+            busy_ns: self.busy_ns - earlier.busy_ns,
+            idle_ns: self
+                .idle_ns
+                .iter()
+                .map(|(cause, ns)| (*cause, ns - earlier.idle_ns.get(cause).copied().unwrap_or(0)))
+                .collect(),
+        }
+    }
+}
+
+/// How often and how long threads outside the pool waited for one thing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WaitTotal {
+    /// Waits.
+    pub count: u64,
+    /// Nanoseconds.
+    pub ns: u64,
+}
+
+impl Statistics {
+    /// What happened between an earlier reading of the same runtime and this one. `at_ns`
+    /// becomes the time between them.
+    ///
+    /// # Panics
+    /// When `earlier` is later, or of a runtime with another number of workers.
+    pub fn since(&self, earlier: &Self) -> Self {
+        assert_eq!(self.workers.len(), earlier.workers.len(), "readings of different runtimes");
+        let workers = self.workers.iter().zip(&earlier.workers);
+        Statistics {
+            at_ns: self.at_ns - earlier.at_ns,
+            workers: workers.map(|(now, then)| now.since(then)).collect(),
+            inline: self.inline.since(&earlier.inline),
+            waits: self
+                .waits
+                .iter()
+                .map(|(key, now)| {
+                    let then = earlier.waits.get(key).copied().unwrap_or_default();
+                    let total = WaitTotal { count: now.count - then.count, ns: now.ns - then.ns };
+                    (key.clone(), total)
+                })
+                .filter(|(_, total)| total.count > 0)
+                .collect(),
+            submitted: self.submitted - earlier.submitted,
+        }
+    }
+
+    /// Time that threads outside the pool waited for `cause`, in nanoseconds.
+    pub fn wait_ns(&self, cause: Cause) -> u64 {
+        self.waits.iter().filter(|((c, _), _)| *c == cause).map(|(_, total)| total.ns).sum()
+    }
+}
+
+/// Nanoseconds per cause, in the order of [`Cause::ALL`].
+pub(crate) type CauseTimes = [u64; Cause::ALL.len()];
+
+/// How long the main thread has waited for each cause so far, including a wait in progress.
+///
+/// A worker reads it when an idle interval begins and when it ends: the difference is how that
+/// interval divides among the causes.
+#[derive(Default)]
+pub(crate) struct CauseClock(Mutex<CauseClockState>);
+
+#[derive(Default)]
+struct CauseClockState {
+    times: CauseTimes,
+    /// Waits in progress; the first one's cause counts.
+    depth: u32,
+    current: Option<(usize, u64)>,
+}
+
+impl CauseClock {
+    fn state(&self) -> std::sync::MutexGuard<'_, CauseClockState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn begin(&self, cause: Cause, now: u64) {
+        let mut state = self.state();
+        state.depth += 1;
+        if state.depth == 1 {
+            state.current = Cause::ALL.iter().position(|c| *c == cause).map(|i| (i, now));
+        }
+    }
+
+    pub(crate) fn end(&self, now: u64) {
+        let mut state = self.state();
+        state.depth -= 1;
+        if state.depth == 0
+            && let Some((cause, since)) = state.current.take()
+        {
+            state.times[cause] += now.saturating_sub(since);
+        }
+    }
+
+    pub(crate) fn read(&self, now: u64) -> CauseTimes {
+        let state = self.state();
+        let mut times = state.times;
+        if let Some((cause, since)) = state.current {
+            times[cause] += now.saturating_sub(since);
+        }
+        times
+    }
+}
+
+/// Totals of one lane; written by its thread alone, read by anyone.
+#[derive(Default)]
+pub(crate) struct LaneTotals {
+    tasks: AtomicU64,
+    cancelled: AtomicU64,
+    busy: AtomicU64,
+    idle: [AtomicU64; Cause::ALL.len()],
+}
+
+fn add(total: &AtomicU64, value: u64) {
+    // One writer, so no read-modify-write is needed.
+    total.store(total.load(Ordering::Relaxed) + value, Ordering::Relaxed);
+}
+
+impl LaneTotals {
+    pub(crate) fn task(&self, ns: u64) {
+        add(&self.tasks, 1);
+        add(&self.busy, ns);
+    }
+
+    pub(crate) fn cancelled(&self) {
+        add(&self.cancelled, 1);
+    }
+
+    /// Counts an idle interval of `ns`, of which `waits` per cause overlap the main thread's.
+    pub(crate) fn idle(&self, ns: u64, waits: CauseTimes) {
+        let mut rest = ns;
+        for ((total, cause), wait) in self.idle.iter().zip(Cause::ALL).zip(waits) {
+            if cause != Cause::NoReadyTask {
+                let share = wait.min(rest);
+                add(total, share);
+                rest -= share;
+            } else {
+                add(total, rest);
+            }
+        }
+    }
+
+    pub(crate) fn read(&self) -> WorkerStatistics {
+        let load = |total: &AtomicU64| total.load(Ordering::Relaxed);
+        WorkerStatistics {
+            tasks: load(&self.tasks),
+            cancelled: load(&self.cancelled),
+            busy_ns: load(&self.busy),
+            idle_ns: Cause::ALL.iter().zip(&self.idle).map(|(c, t)| (*c, load(t))).collect(),
+        }
+    }
+}
+
+/// Everything that is counted.
+pub(crate) struct Totals {
+    /// Workers first; the last entry is for all other threads, whose writers hold a lock.
+    pub(crate) lanes: Vec<CachePadded<LaneTotals>>,
+    pub(crate) waits: Mutex<BTreeMap<(Cause, String), WaitTotal>>,
+    pub(crate) clock: CauseClock,
+}
+
+impl Totals {
+    pub(crate) fn new(workers: usize) -> Self {
+        Totals {
+            lanes: (0..=workers).map(|_| CachePadded::default()).collect(),
+            waits: Mutex::default(),
+            clock: CauseClock::default(),
+        }
+    }
+
+    pub(crate) fn waited(&self, cause: Cause, name: &str, ns: u64) {
+        let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        let total = waits.entry((cause, name.to_owned())).or_default();
+        total.count += 1;
+        total.ns += ns;
+    }
+
+    pub(crate) fn read(&self, at_ns: u64, submitted: u64) -> Statistics {
+        let (inline, workers) = self.lanes.split_last().expect("one lane at least");
+        Statistics {
+            at_ns,
+            workers: workers.iter().map(|lane| lane.read()).collect(),
+            inline: inline.read(),
+            waits: self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            submitted,
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_interval_divides_among_the_causes() {
+        let clock = CauseClock::default();
+        clock.begin(Cause::Barrier, 100);
+        let before = clock.read(150);
+        clock.begin(Cause::Acquire, 160);
+        clock.end(170);
+        clock.end(200);
+        clock.begin(Cause::Window, 220);
+        let after = clock.read(250);
+        let waits: CauseTimes = std::array::from_fn(|i| after[i] - before[i]);
+        let totals = LaneTotals::default();
+        totals.idle(100, waits);
+        let idle = totals.read().idle_ns;
+        assert_eq!(idle[&Cause::Barrier], 50);
+        assert_eq!(idle[&Cause::Window], 30);
+        assert_eq!(idle[&Cause::NoReadyTask], 20);
+        assert_eq!(idle.values().sum::<u64>(), 100);
+    }
+}

@@ -1,0 +1,220 @@
+//! The type-erased body of a task: the one place where a task's type is forgotten.
+//!
+//! # Invariant
+//! A [`TaskCell`] has one owner at a time, and only the owner touches its content:
+//!
+//! | from | to | owner | content |
+//! |---|---|---|---|
+//! | slot allocated | last subtraction from `pending` | the submitter, under the submission lock | filled by [`TaskCell::fill`] |
+//! | `pending` reached zero | [`TaskCell::clear`] returned | the thread that ends the task | a live job |
+//! | cleared | slot allocated again | nobody | nothing |
+//!
+//! Ownership passes with the release sequence of `pending` (and the ready queue), and with the
+//! free list. A filled cell is always emptied by `clear`, exactly once, which drops the claim
+//! and with it the leases; the body is consumed before, by `run` or by `discard`.
+#![allow(unsafe_code, reason = "type erasure of bodies; the invariant is stated above")]
+
+use std::cell::UnsafeCell;
+use std::error::Error;
+use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
+use std::panic::Location;
+
+use super::{Label, Outcome};
+use crate::access::Access;
+
+/// Words of job storage in a slot. A job that needs more is boxed.
+const WORDS: usize = 18;
+
+/// Facts about a task.
+#[derive(Clone, Copy)]
+pub(crate) struct Meta {
+    pub(crate) name: &'static str,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) label: Label,
+    pub(crate) sequence: u64,
+}
+
+/// A claim and the body that will be handed its data.
+pub(crate) struct Job<A: Access, F> {
+    claim: A::Claim,
+    body: ManuallyDrop<F>,
+}
+
+/// What a body ended with.
+pub(crate) type BodyResult = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// How to treat a job whose type was forgotten. Each takes a pointer to the job.
+struct VTable {
+    run: unsafe fn(*mut u8) -> BodyResult,
+    discard: unsafe fn(*mut u8),
+    drop_claim: unsafe fn(*mut u8),
+}
+
+struct Content {
+    meta: Meta,
+    vtable: &'static VTable,
+    job: MaybeUninit<[usize; WORDS]>,
+}
+
+/// Storage for one task's job and facts.
+pub(crate) struct TaskCell(UnsafeCell<MaybeUninit<Content>>);
+
+// SAFETY: only the owner touches the content (see the module's invariant), and jobs are `Send`:
+// `fill` demands it of the claim (by `Access::Claim: Send`) and of the body.
+unsafe impl Sync for TaskCell {}
+// SAFETY: as above.
+unsafe impl Send for TaskCell {}
+
+impl<A: Access, F, R> Job<A, F>
+where
+    F: for<'a> FnOnce(A::Data<'a>) -> R + Send + 'static,
+    R: Outcome,
+{
+    const INLINE: bool = size_of::<Self>() <= size_of::<[usize; WORDS]>()
+        && align_of::<Self>() <= align_of::<usize>();
+
+    const VTABLE: VTable =
+        VTable { run: Self::run, discard: Self::discard, drop_claim: Self::drop_claim };
+
+    pub(crate) fn new(claim: A::Claim, body: F) -> Self {
+        Job { claim, body: ManuallyDrop::new(body) }
+    }
+
+    /// Drops a job that was never put into a cell.
+    pub(crate) fn abandon(self) {
+        drop(ManuallyDrop::into_inner(self.body));
+    }
+
+    /// The job behind the storage.
+    ///
+    /// # Safety
+    /// `storage` is the storage of a live job of this type, and the caller owns its cell.
+    unsafe fn locate(storage: *mut u8) -> *mut Self {
+        if Self::INLINE {
+            storage.cast()
+        } else {
+            // SAFETY: `fill` put the pointer of a boxed job here.
+            unsafe { storage.cast::<*mut Self>().read() }
+        }
+    }
+
+    /// # Safety
+    /// As for `locate`; the body was not consumed yet. The task has been granted its claim.
+    unsafe fn run(storage: *mut u8) -> BodyResult {
+        // SAFETY: the caller's promise.
+        let job = unsafe { &mut *Self::locate(storage) };
+        // SAFETY: consumed once, here; `discard` is the alternative.
+        let body = unsafe { ManuallyDrop::take(&mut job.body) };
+        // SAFETY: the task is ready, so every claimed handle is granted until `clear`.
+        let data = unsafe { A::data(&mut job.claim) };
+        body(data).into_result()
+    }
+
+    /// # Safety
+    /// As for `locate`; the body was not consumed yet.
+    unsafe fn discard(storage: *mut u8) {
+        // SAFETY: the caller's promise.
+        let job = unsafe { &mut *Self::locate(storage) };
+        // SAFETY: consumed once, here; `run` is the alternative.
+        unsafe { ManuallyDrop::drop(&mut job.body) };
+    }
+
+    /// # Safety
+    /// As for `locate`; the body has been consumed. The job is not used afterwards.
+    unsafe fn drop_claim(storage: *mut u8) {
+        // SAFETY: the caller's promise.
+        let job = unsafe { Self::locate(storage) };
+        if Self::INLINE {
+            // SAFETY: live, owned, and never used again.
+            unsafe { job.drop_in_place() }
+        } else {
+            // SAFETY: made by `Box::into_raw` in `fill`, freed once, here.
+            drop(unsafe { Box::from_raw(job) });
+        }
+    }
+}
+
+impl TaskCell {
+    pub(crate) fn new() -> Self {
+        TaskCell(UnsafeCell::new(MaybeUninit::uninit()))
+    }
+
+    /// Puts a job in.
+    ///
+    /// # Safety
+    /// The caller owns the cell (it allocated the slot), and the cell is empty.
+    pub(crate) unsafe fn fill<A: Access, F, R>(&self, meta: Meta, job: Job<A, F>)
+    where
+        F: for<'a> FnOnce(A::Data<'a>) -> R + Send + 'static,
+        R: Outcome,
+    {
+        let content = self.0.get().cast::<Content>();
+        // SAFETY: the caller owns the cell; the pointer is valid for writes.
+        let job_place = unsafe { &raw mut (*content).job };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*content).meta).write(meta) };
+        // SAFETY: as above.
+        unsafe { (&raw mut (*content).vtable).write(&Job::<A, F>::VTABLE) };
+        if Job::<A, F>::INLINE {
+            // SAFETY: as above; it fits, by `INLINE`.
+            unsafe { job_place.cast::<Job<A, F>>().write(job) };
+        } else {
+            let boxed = Box::into_raw(Box::new(job));
+            // SAFETY: as above; a pointer fits.
+            unsafe { job_place.cast::<*mut Job<A, F>>().write(boxed) };
+        }
+    }
+
+    /// # Safety
+    /// The caller owns the cell and it is filled.
+    unsafe fn parts(&self) -> (&'static VTable, *mut u8) {
+        let content = self.0.get().cast::<Content>();
+        // SAFETY: the caller's promise.
+        let vtable = unsafe { (*content).vtable };
+        // SAFETY: as above.
+        (vtable, unsafe { (&raw mut (*content).job).cast() })
+    }
+
+    /// Facts about the task.
+    ///
+    /// # Safety
+    /// The caller owns the cell and it is filled.
+    pub(crate) unsafe fn meta(&self) -> Meta {
+        // SAFETY: the caller's promise.
+        unsafe { (*self.0.get().cast::<Content>()).meta }
+    }
+
+    /// Runs the body. A panic passes through; the body counts as consumed.
+    ///
+    /// # Safety
+    /// The caller owns the cell, it is filled, the task is ready, and the body was not
+    /// consumed yet.
+    pub(crate) unsafe fn run(&self) -> BodyResult {
+        // SAFETY: the caller's promise.
+        let (vtable, job) = unsafe { self.parts() };
+        // SAFETY: the caller's promise; the table belongs to the job.
+        unsafe { (vtable.run)(job) }
+    }
+
+    /// Drops the body without running it. A panic of its drop passes through.
+    ///
+    /// # Safety
+    /// As for [`TaskCell::run`], except that the task need not be ready.
+    pub(crate) unsafe fn discard(&self) {
+        // SAFETY: the caller's promise.
+        let (vtable, job) = unsafe { self.parts() };
+        // SAFETY: the caller's promise; the table belongs to the job.
+        unsafe { (vtable.discard)(job) }
+    }
+
+    /// Drops the claim; the cell is empty afterwards.
+    ///
+    /// # Safety
+    /// The caller owns the cell, it is filled, and the body has been consumed.
+    pub(crate) unsafe fn clear(&self) {
+        // SAFETY: the caller's promise.
+        let (vtable, job) = unsafe { self.parts() };
+        // SAFETY: the caller's promise; the table belongs to the job.
+        unsafe { (vtable.drop_claim)(job) }
+    }
+}

@@ -1,0 +1,123 @@
+//! Failures of tasks: recorded once, reported once, named in full.
+
+use std::collections::HashMap;
+use std::panic::Location;
+use std::sync::Arc;
+
+use super::Label;
+use crate::graph::TaskRef;
+
+/// A task whose body panicked or returned an error.
+#[derive(Clone, Debug)]
+pub struct TaskFailure {
+    pub(crate) name: &'static str,
+    pub(crate) label: Label,
+    pub(crate) sequence: u64,
+    pub(crate) location: &'static Location<'static>,
+    pub(crate) panicked: bool,
+    pub(crate) message: String,
+}
+
+impl TaskFailure {
+    /// The task's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The task's labels.
+    pub fn label(&self) -> Label {
+        self.label
+    }
+
+    /// Where it was submitted.
+    pub fn location(&self) -> &'static Location<'static> {
+        self.location
+    }
+
+    /// True for a panic, false for an error that the body returned.
+    pub fn panicked(&self) -> bool {
+        self.panicked
+    }
+
+    /// The panic's message, or the error's text with its sources.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl std::fmt::Display for TaskFailure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "task `{}`", self.name)?;
+        if self.label != Label::default() {
+            write!(f, " ({})", self.label)?;
+        }
+        let verb = if self.panicked { "panicked" } else { "failed" };
+        write!(f, ", submitted at {}, {verb}: {}", self.location, self.message)
+    }
+}
+
+/// All failures of a runtime, and which tasks they took down.
+#[derive(Default)]
+pub(crate) struct Failures {
+    all: Vec<Arc<TaskFailure>>,
+    /// How many of `all` have been reported.
+    reported: usize,
+    /// Tasks cancelled since the last report.
+    cancelled: u64,
+    /// Ended tasks that left no valid data, with the failure that is to blame.
+    spoilt: HashMap<TaskRef, u32>,
+}
+
+impl Failures {
+    /// Records a failure; returns its index.
+    pub(crate) fn add(&mut self, failure: TaskFailure) -> u32 {
+        self.all.push(Arc::new(failure));
+        u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX - 1)
+    }
+
+    pub(crate) fn get(&self, index: u32) -> Arc<TaskFailure> {
+        self.all[index as usize].clone()
+    }
+
+    pub(crate) fn count_cancelled(&mut self) {
+        self.cancelled += 1;
+    }
+
+    /// Remembers that what `task` was to write is not valid.
+    pub(crate) fn spoil(&mut self, task: TaskRef, failure: u32) {
+        self.spoilt.insert(task, failure);
+    }
+
+    /// The failure that spoilt what an ended task wrote.
+    #[inline]
+    pub(crate) fn spoilt_by(&self, task: TaskRef) -> Option<u32> {
+        if self.spoilt.is_empty() {
+            return None;
+        }
+        self.spoilt.get(&task).copied()
+    }
+
+    /// Forgets spoilt tasks that no handle names, once there are many more than handles.
+    pub(crate) fn prune(&mut self, handles: usize, writers: impl Iterator<Item = TaskRef>) {
+        if self.spoilt.len() > 1024 + 2 * handles {
+            let spoilt = std::mem::take(&mut self.spoilt);
+            self.spoilt = writers
+                .filter_map(|task| spoilt.get(&task).map(|failure| (task, *failure)))
+                .collect();
+        }
+    }
+
+    pub(crate) fn unreported(&self) -> bool {
+        self.reported < self.all.len()
+    }
+
+    /// The first failure in submission order that was not reported yet, how many more there
+    /// are, and how many tasks were cancelled; marks all of them reported.
+    pub(crate) fn report(&mut self) -> Option<(Arc<TaskFailure>, usize, u64)> {
+        let new = &self.all[self.reported..];
+        let first = new.iter().min_by_key(|failure| failure.sequence)?.clone();
+        let others = new.len() - 1;
+        self.reported = self.all.len();
+        Some((first, others, std::mem::take(&mut self.cancelled)))
+    }
+}

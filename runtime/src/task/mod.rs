@@ -1,0 +1,49 @@
+//! Tasks: what they are called, what they run, and how they fail.
+
+mod cell;
+mod failure;
+mod outcome;
+
+pub(crate) use cell::{Job, Meta, TaskCell};
+pub(crate) use failure::Failures;
+pub use failure::TaskFailure;
+pub use outcome::Outcome;
+
+use crate::graph::TaskRef;
+
+/// Names a submitted task.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct TaskId {
+    pub(crate) task: TaskRef,
+    pub(crate) sequence: u64,
+}
+
+impl TaskId {
+    /// The task's place in submission order, counted from 0 over the life of the runtime.
+    pub fn sequence(self) -> u64 {
+        self.sequence
+    }
+}
+
+/// Where a task belongs, for traces and error messages; it has no effect on execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Label {
+    /// Number of the batch over the whole run.
+    pub batch: Option<u32>,
+    /// Index of the layer.
+    pub layer: Option<u16>,
+    /// Index of the shard.
+    pub shard: Option<u16>,
+}
+
+impl std::fmt::Display for Label {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let parts = [
+            self.batch.map(|n| format!("batch {n}")),
+            self.layer.map(|n| format!("layer {n}")),
+            self.shard.map(|n| format!("shard {n}")),
+        ];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        f.write_str(&parts.join(", "))
+    }
+}

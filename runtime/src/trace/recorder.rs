@@ -1,0 +1,277 @@
+//! Collects what lanes record into a trace document.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::lane::{LaneBuffer, LaneWriter, RawSpan};
+use super::{Cause, FORMAT, Lane, LaneKind, Mark, MarkKind, Span, SpanKind, Trace, VERSION};
+
+/// Spans that a lane keeps until they are taken: 128 MB each at most.
+const LANE_CAPACITY: usize = 4 << 20;
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The clock, the switch, the names and the lanes' readable sides.
+pub(crate) struct Recorder {
+    base: Instant,
+    base_unix: f64,
+    enabled: AtomicBool,
+    /// When recording was last switched on; spans are clipped to it.
+    since: AtomicU64,
+    names: Mutex<Names>,
+    marks: Mutex<Vec<Mark>>,
+    lanes: Vec<(Lane, Arc<LaneBuffer>)>,
+}
+
+#[derive(Default)]
+struct Names {
+    list: Vec<String>,
+    index: HashMap<String, u32>,
+}
+
+impl Recorder {
+    /// A recorder with a main lane and one for each worker, and their writers in that order.
+    pub(crate) fn new(workers: usize) -> (Self, Vec<LaneWriter>) {
+        let main = Lane { name: "main".into(), kind: LaneKind::Main };
+        let pool =
+            (0..workers).map(|i| Lane { name: format!("worker {i}"), kind: LaneKind::Worker });
+        let (lanes, writers) = std::iter::once(main)
+            .chain(pool)
+            .map(|lane| {
+                let (buffer, writer) = LaneBuffer::new(LANE_CAPACITY);
+                ((lane, buffer), writer)
+            })
+            .unzip();
+        let unix = SystemTime::now().duration_since(UNIX_EPOCH);
+        let recorder = Recorder {
+            base: Instant::now(),
+            base_unix: unix.map_or(0.0, |d| d.as_secs_f64()),
+            enabled: AtomicBool::new(false),
+            since: AtomicU64::new(0),
+            names: Mutex::default(),
+            marks: Mutex::default(),
+            lanes,
+        };
+        (recorder, writers)
+    }
+
+    /// Nanoseconds since the runtime was built.
+    #[inline]
+    pub(crate) fn now(&self) -> u64 {
+        self.base.elapsed().as_nanos() as u64
+    }
+
+    #[inline]
+    pub(crate) fn enabled(&self) -> bool {
+        self.enabled.load(Ordering::Relaxed)
+    }
+
+    /// Forgets what was recorded and starts.
+    pub(crate) fn start(&self) {
+        for (_, buffer) in &self.lanes {
+            buffer.take(|_| {});
+            buffer.take_dropped();
+        }
+        lock(&self.marks).clear();
+        self.since.store(self.now(), Ordering::Relaxed);
+        self.enabled.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stop(&self) {
+        self.enabled.store(false, Ordering::Relaxed);
+    }
+
+    pub(crate) fn mark(&self, kind: MarkKind, index: u32) {
+        if self.enabled() {
+            let mark = Mark { time: self.now(), kind, index };
+            lock(&self.marks).push(mark);
+        }
+    }
+
+    /// The index of a name.
+    pub(crate) fn intern(&self, name: &str) -> u32 {
+        let mut names = lock(&self.names);
+        if let Some(index) = names.index.get(name) {
+            return *index;
+        }
+        let index = names.list.len() as u32;
+        names.list.push(name.to_owned());
+        names.index.insert(name.to_owned(), index);
+        index
+    }
+
+    /// Takes all that was recorded since the start or the last call.
+    pub(crate) fn take(&self, title: String, meta: BTreeMap<String, String>) -> Trace {
+        let since = self.since.load(Ordering::Relaxed);
+        let mut lanes: Vec<Vec<RawSpan>> = Vec::new();
+        let mut dropped = 0;
+        for (_, buffer) in &self.lanes {
+            let mut spans = Vec::new();
+            buffer.take(|mut span| {
+                span.start = span.start.max(since);
+                if span.end >= span.start {
+                    spans.push(span);
+                }
+            });
+            // A nested wait ends, and so is written, before the span that contains it.
+            spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
+            dropped += buffer.take_dropped();
+            lanes.push(spans);
+        }
+        let waits: Vec<RawSpan> =
+            lanes[0].iter().filter(|span| span.kind == SpanKind::Wait).copied().collect();
+        let idle_name = self.intern(Cause::NoReadyTask.label());
+        let mut spans = Vec::new();
+        for (lane, raw) in lanes.iter().enumerate() {
+            for span in raw {
+                let mut push = |raw: RawSpan| spans.push(finish(lane as u32, raw, since));
+                if span.kind == SpanKind::Idle {
+                    split_idle(*span, idle_name, &waits, push);
+                } else {
+                    push(*span);
+                }
+            }
+        }
+        let marks = std::mem::take(&mut *lock(&self.marks));
+        Trace {
+            format: Cow::Borrowed(FORMAT),
+            version: VERSION,
+            title,
+            meta,
+            origin: self.base_unix + since as f64 * 1e-9,
+            lanes: self.lanes.iter().map(|(lane, _)| lane.clone()).collect(),
+            names: lock(&self.names).list.clone(),
+            spans,
+            marks: marks
+                .into_iter()
+                .map(|mark| Mark { time: mark.time.saturating_sub(since), ..mark })
+                .collect(),
+            dropped,
+        }
+    }
+}
+
+fn finish(lane: u32, raw: RawSpan, since: u64) -> Span {
+    Span {
+        lane,
+        kind: raw.kind,
+        name: raw.name,
+        start: raw.start - since,
+        end: raw.end - since,
+        cause: raw.cause,
+        batch: raw.label.batch,
+        layer: raw.label.layer,
+        shard: raw.label.shard,
+    }
+}
+
+/// Cuts an idle interval of a worker where the main thread's waits begin and end: while the
+/// main thread waited, its cause is the worker's; else no task was ready.
+///
+/// `waits` is sorted by start; outer waits come before the ones nested in them and stand for
+/// them.
+fn split_idle(idle: RawSpan, idle_name: u32, waits: &[RawSpan], mut push: impl FnMut(RawSpan)) {
+    let piece = |start, end, cause, name| RawSpan { start, end, cause, name, ..idle };
+    let mut at = idle.start;
+    // The first wait that may reach into the interval: ends are sorted too, but for nested ones.
+    let first = waits.partition_point(|wait| wait.end <= idle.start);
+    for wait in &waits[first..] {
+        if wait.start >= idle.end {
+            break;
+        }
+        if wait.end <= at {
+            continue;
+        }
+        if wait.start > at {
+            push(piece(at, wait.start, Cause::NoReadyTask, idle_name));
+            at = wait.start;
+        }
+        let end = wait.end.min(idle.end);
+        push(piece(at, end, wait.cause, wait.name));
+        at = end;
+    }
+    if at < idle.end {
+        push(piece(at, idle.end, Cause::NoReadyTask, idle_name));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::task::Label;
+    use proptest::prelude::*;
+
+    fn span(kind: SpanKind, start: u64, end: u64, cause: Cause, name: u32) -> RawSpan {
+        RawSpan { kind, cause, name, start, end, label: Label::default() }
+    }
+
+    #[test]
+    fn idle_time_takes_the_cause_of_the_main_threads_wait() {
+        let waits = [
+            span(SpanKind::Wait, 0, 5, Cause::Drain, 1),
+            span(SpanKind::Wait, 12, 20, Cause::Barrier, 2),
+            span(SpanKind::Wait, 30, 90, Cause::Window, 3),
+        ];
+        let mut pieces = Vec::new();
+        let idle = span(SpanKind::Idle, 3, 40, Cause::None, 0);
+        split_idle(idle, 9, &waits, |p| pieces.push((p.start, p.end, p.cause, p.name)));
+        assert_eq!(
+            pieces,
+            [
+                (3, 5, Cause::Drain, 1),
+                (5, 12, Cause::NoReadyTask, 9),
+                (12, 20, Cause::Barrier, 2),
+                (20, 30, Cause::NoReadyTask, 9),
+                (30, 40, Cause::Window, 3),
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_tile_the_idle_interval(
+            cuts in prop::collection::btree_set(0u64..1000, 0..20), start in 0u64..900, length in 0u64..300
+        ) {
+            let cuts: Vec<u64> = cuts.into_iter().collect();
+            let waits: Vec<RawSpan> = cuts
+                .chunks_exact(2)
+                .map(|c| span(SpanKind::Wait, c[0], c[1], Cause::Barrier, 1))
+                .collect();
+            let idle = span(SpanKind::Idle, start, start + length, Cause::None, 0);
+            let mut at = start;
+            split_idle(idle, 9, &waits, |p| {
+                assert_eq!(p.start, at);
+                assert!(p.end > p.start);
+                let inside = waits.iter().any(|w| w.start <= p.start && p.end <= w.end);
+                assert_eq!(inside, p.cause == Cause::Barrier);
+                at = p.end;
+            });
+            prop_assert_eq!(at, start + length);
+        }
+    }
+
+    #[test]
+    fn a_trace_starts_where_recording_was_switched_on() {
+        let (recorder, mut writers) = Recorder::new(1);
+        writers[1].write(span(SpanKind::Task, 0, 1, Cause::None, 0));
+        recorder.start();
+        let since = recorder.now();
+        let name = recorder.intern("dense.forward");
+        recorder.mark(MarkKind::Batch, 4);
+        writers[1].write(span(SpanKind::Task, 0, since + 10, Cause::None, name));
+        recorder.stop();
+        recorder.mark(MarkKind::Batch, 5);
+        let trace = recorder.take("t".into(), BTreeMap::new());
+        assert_eq!(trace.spans.len(), 1);
+        assert_eq!(trace.spans[0].start, 0);
+        assert_eq!(trace.marks.len(), 1);
+        let mut bytes = Vec::new();
+        trace.write_json(&mut bytes).expect("in-memory write");
+        assert_eq!(Trace::read_json(&bytes[..]).expect("own output"), trace);
+    }
+}

@@ -1,0 +1,193 @@
+//! Random programs on any number of workers are equal to their serial execution, also when
+//! tasks fail.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::Shared;
+use millrace_runtime::{Mode, Runtime, WaitError};
+use proptest::prelude::*;
+
+/// One task of a random program.
+#[derive(Clone, Debug)]
+struct Step {
+    accesses: BTreeMap<usize, Mode>,
+    panics: bool,
+    /// Children that it spawns, which all write one cell of their own.
+    children: u64,
+    /// Iterations of useless work, to vary the interleaving.
+    work: u32,
+}
+
+fn mix(state: u64, value: u64) -> u64 {
+    (state ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
+}
+
+fn modes() -> impl Strategy<Value = Mode> {
+    prop_oneof![4 => Just(Mode::Read), 2 => Just(Mode::Write), 1 => Just(Mode::Overwrite)]
+}
+
+fn step(handles: usize, failures: u32) -> impl Strategy<Value = Step> {
+    (
+        prop::collection::btree_map(0..handles, modes(), 0..12),
+        prop::bool::weighted(f64::from(failures) / 100.0),
+        prop_oneof![9 => Just(0u64), 1 => 1u64..4],
+        0u32..300,
+    )
+        .prop_map(|(accesses, panics, children, work)| Step {
+            accesses,
+            panics,
+            children,
+            work,
+        })
+}
+
+/// What a program leaves: the value of each handle (`None`: not valid), which tasks ran, what
+/// the children's cell of each task holds, and the first failure.
+#[derive(Debug, PartialEq)]
+struct Outcome {
+    values: Vec<Option<u64>>,
+    ran: Vec<u64>,
+    children: Vec<u64>,
+    first_failure: Option<usize>,
+}
+
+/// The meaning of a program.
+fn serial(handles: usize, steps: &[Step]) -> Outcome {
+    let mut values = vec![Some(0u64); handles];
+    let mut ran = vec![0; steps.len()];
+    let mut children = vec![0; steps.len()];
+    let mut first_failure = None;
+    for (index, step) in steps.iter().enumerate() {
+        let needs = |(_, mode): &(&usize, &Mode)| **mode != Mode::Overwrite;
+        let valid = step.accesses.iter().filter(needs).all(|(h, _)| values[*h].is_some());
+        if valid && !step.panics {
+            ran[index] = 1;
+            let read = step.accesses.iter().filter(needs);
+            let state = read.fold(index as u64, |s, (h, _)| mix(s, values[*h].unwrap_or(0)));
+            for (handle, _) in step.accesses.iter().filter(|(_, mode)| mode.writes()) {
+                values[*handle] = Some(mix(state, *handle as u64));
+            }
+            children[index] = (0..step.children).fold(0, mix);
+        } else {
+            if valid {
+                ran[index] = 1;
+                first_failure = first_failure.or(Some(index));
+            }
+            for (handle, _) in step.accesses.iter().filter(|(_, mode)| mode.writes()) {
+                values[*handle] = None;
+            }
+        }
+    }
+    Outcome { values, ran, children, first_failure }
+}
+
+fn parallel(workers: usize, window: usize, handles: usize, steps: &[Step]) -> Outcome {
+    let rt = Runtime::builder().workers(workers).window(window).build().expect("a runtime");
+    let cells: Vec<Shared> = (0..handles).map(|_| Shared::new(&rt)).collect();
+    let own: Arc<Vec<Shared>> = Arc::new(steps.iter().map(|_| Shared::new(&rt)).collect());
+    let ran: Arc<Vec<AtomicU64>> = Arc::new(steps.iter().map(|_| AtomicU64::new(0)).collect());
+    for (index, step) in steps.iter().enumerate() {
+        let of = |wanted: Mode| {
+            let chosen = step.accesses.iter().filter(move |(_, mode)| **mode == wanted);
+            chosen.map(|(handle, _)| *handle).collect::<Vec<_>>()
+        };
+        let (reads, writes, overwrites) = (of(Mode::Read), of(Mode::Write), of(Mode::Overwrite));
+        let access = (
+            reads.iter().map(|h| cells[*h].read()).collect::<Vec<_>>(),
+            writes.iter().map(|h| cells[*h].write()).collect::<Vec<_>>(),
+            overwrites.iter().map(|h| cells[*h].overwrite()).collect::<Vec<_>>(),
+        );
+        let (ran, own, inner) = (ran.clone(), own.clone(), rt.clone());
+        let Step { accesses, panics, children, work } = step.clone();
+        let label = rt.task("step").batch(index as u32);
+        let body = move |(r, mut w, mut o): (Vec<&u64>, Vec<&mut u64>, Vec<&mut u64>)| {
+            ran[index].fetch_add(1, Ordering::Relaxed);
+            (0..work).for_each(|_| std::hint::spin_loop());
+            assert!(!panics, "task {index} was told to");
+            let values: BTreeMap<usize, u64> = reads
+                .iter()
+                .zip(&r)
+                .map(|(h, v)| (*h, **v))
+                .chain(writes.iter().zip(&w).map(|(h, v)| (*h, **v)))
+                .collect();
+            let state = accesses
+                .iter()
+                .filter(|(_, mode)| **mode != Mode::Overwrite)
+                .fold(index as u64, |s, (h, _)| mix(s, values[h]));
+            writes.iter().zip(&mut w).for_each(|(h, v)| **v = mix(state, *h as u64));
+            overwrites.iter().zip(&mut o).for_each(|(h, v)| **v = mix(state, *h as u64));
+            for child in 0..children {
+                let write = own[index].write();
+                inner.spawn("child", write, move |s| *s = mix(*s, child)).expect("a child");
+            }
+        };
+        label.spawn(access, body).expect("no conflict");
+    }
+    let first_failure = match rt.wait() {
+        Ok(()) => None,
+        Err(WaitError::Failed { failure, .. }) => failure.label().batch.map(|index| index as usize),
+        Err(other) => panic!("{other}"),
+    };
+    rt.wait().expect("a failure is reported once");
+    let value = |cell: &Shared| match rt.acquire(cell.read()) {
+        Ok(mut held) => Some(*held.data()),
+        Err(WaitError::Spoilt { .. }) => None,
+        Err(other) => panic!("{other}"),
+    };
+    Outcome {
+        values: cells.iter().map(value).collect(),
+        ran: ran.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
+        children: own.iter().map(|cell| cell.value(&rt)).collect(),
+        first_failure,
+    }
+}
+
+fn compare(handles: usize, steps: &[Step], window: usize) {
+    let expected = serial(handles, steps);
+    for workers in [0, 1, 2, 4, 16] {
+        assert_eq!(parallel(workers, window, handles, steps), expected, "{workers} workers");
+    }
+}
+
+fn quiet_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let default = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let text = info.payload().downcast_ref::<String>();
+            if !text.is_some_and(|text| text.contains("was told to")) {
+                default(info);
+            }
+        }));
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn equal_to_serial_execution(
+        steps in prop::collection::vec(step(24, 0), 1..400), window in 1usize..200
+    ) {
+        compare(24, &steps, window);
+    }
+
+    #[test]
+    fn equal_to_serial_execution_with_few_handles(
+        steps in prop::collection::vec(step(3, 0), 1..300), window in 1usize..50
+    ) {
+        compare(3, &steps, window);
+    }
+
+    #[test]
+    fn failures_cancel_exactly_what_depends_on_them(
+        steps in prop::collection::vec(step(16, 4), 1..300)
+    ) {
+        quiet_panics();
+        compare(16, &steps, 4096);
+    }
+}
