@@ -5,6 +5,7 @@
 mod check;
 mod element;
 mod error;
+mod gemm;
 pub mod init;
 mod kernel;
 pub mod layer;
@@ -14,6 +15,7 @@ mod shape;
 
 pub use element::Element;
 pub use error::NnError;
+pub use gemm::{Matrix, gemm};
 pub use loss::{Partial, SoftmaxCrossEntropy};
 pub use optimiser::Sgd;
 pub use shape::Shape;

@@ -100,11 +100,12 @@ impl MaxPool2d {
     }
 }
 
-/// Whether `new` takes the place of `best`: it is larger, or the first that is not a number.
+/// Whether `new` takes the place of `best`: it is larger, or the first that is not a number. Without
+/// a branch, for the loops over many windows.
 #[inline(always)]
+#[expect(clippy::eq_op, reason = "a number equals itself, and what is none does not")]
 fn beats<E: Element>(new: E, best: E) -> bool {
-    !matches!(new.partial_cmp(&best), Some(std::cmp::Ordering::Less | std::cmp::Ordering::Equal))
-        && best == best
+    (new > best) | ((new != new) & (best == best))
 }
 
 struct Forward<'a, E> {
@@ -186,40 +187,20 @@ impl<E: Element> Kernel for Backward<'_, E> {
         let [_, height, width] = layer.input;
         let [_, out_height, out_width] = layer.output;
         let [down, right] = layer.window;
-        let planes = dx
-            .chunks_exact_mut(height * width)
-            .zip(dy.chunks_exact(out_height * out_width))
-            .zip(winners.chunks_exact(out_height * out_width));
-        for ((dx, dy), winners) in planes {
-            let rows = dy.chunks_exact(out_width).zip(winners.chunks_exact(out_width));
-            if layer.window == [2, 2] {
-                for ((dy, winners), dx) in rows.zip(dx.chunks_mut(2 * width)) {
-                    let (upper, lower) = dx.split_at_mut(width);
-                    spread(dy, winners, 0, upper);
-                    spread(dy, winners, 2, lower);
-                }
-                dx[out_height * 2 * width..].fill(E::zero());
-                continue;
-            }
-            dx.fill(E::zero());
-            for (row, (dy, winners)) in rows.enumerate() {
-                for (column, (&dy, &winner)) in dy.iter().zip(winners).enumerate() {
-                    let (r, c) = (usize::from(winner) / right, usize::from(winner) % right);
-                    dx[(row * down + r) * width + column * right + c] = dy;
-                }
+        // Where each place of a window is from its corner. A byte always finds an entry.
+        let mut places = [0; 256];
+        for (place, at) in places.iter_mut().enumerate().take(down * right) {
+            *at = place / right * width + place % right;
+        }
+        dx.fill(E::zero());
+        let rows = dy.chunks_exact(out_width).zip(winners.chunks_exact(out_width));
+        for (i, (dy, winners)) in rows.enumerate() {
+            let at = (i / out_height * height + i % out_height * down) * width;
+            let dx = &mut dx[at..at + down * width];
+            for (column, (&dy, &winner)) in dy.iter().zip(winners).enumerate() {
+                dx[column * right + places[usize::from(winner)]] = dy;
             }
         }
-    }
-}
-
-/// One input row under windows of 2x2: `first` is the place of its first value in a window.
-#[inline(always)]
-fn spread<E: Element>(dy: &[E], winners: &[u8], first: u8, dx: &mut [E]) {
-    let (pairs, rest) = dx.as_chunks_mut::<2>();
-    rest.fill(E::zero());
-    for ((pair, &dy), &winner) in pairs.iter_mut().zip(dy).zip(winners) {
-        pair[0] = if winner == first { dy } else { E::zero() };
-        pair[1] = if winner == first + 1 { dy } else { E::zero() };
     }
 }
 
