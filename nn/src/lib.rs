@@ -10,6 +10,7 @@ pub mod init;
 mod kernel;
 pub mod layer;
 mod loss;
+mod network;
 mod optimiser;
 mod shape;
 
@@ -17,5 +18,6 @@ pub use element::Element;
 pub use error::NnError;
 pub use gemm::{Matrix, gemm};
 pub use loss::{Partial, SoftmaxCrossEntropy};
+pub use network::{LayerKind, Network, NetworkBuilder, Node};
 pub use optimiser::Sgd;
 pub use shape::Shape;
