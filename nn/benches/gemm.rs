@@ -3,9 +3,9 @@
 //! `cargo bench -p millrace-nn --bench gemm`; results and choice are in `GEMM.md`.
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
 use millrace_nn::{Matrix, gemm};
+use ndarray::linalg::general_mat_mul;
+use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
 use std::time::Duration;
 
 /// Name, rows of the product, columns, terms, and whether each operand is stored transposed.
@@ -47,7 +47,7 @@ fn products(criterion: &mut Criterion) {
         let (a, b, mut c) = (values(m * k), values(k * n), vec![0.0f32; m * n]);
         let mut group = criterion.benchmark_group(format!("{name} {m}x{n}x{k}"));
         group.throughput(Throughput::Elements(2 * (m * n * k) as u64));
-        group.bench_function(BenchmarkId::from_parameter("ndarray"), |bencher| {
+        group.bench_function(BenchmarkId::from_parameter("faer"), |bencher| {
             let matrix = |values, transposed, rows, columns| {
                 if transposed {
                     Matrix::new(values, columns, rows).transposed()
@@ -57,22 +57,19 @@ fn products(criterion: &mut Criterion) {
             };
             bencher.iter(|| gemm(matrix(&a, left, m, k), matrix(&b, right, k, n), false, &mut c));
         });
-        group.bench_function(BenchmarkId::from_parameter("faer"), |bencher| {
-            let matrix = |values, transposed, rows, columns| {
-                if transposed {
-                    MatRef::from_column_major_slice(values, rows, columns)
-                } else {
-                    MatRef::from_row_major_slice(values, rows, columns)
-                }
+        group.bench_function(BenchmarkId::from_parameter("ndarray"), |bencher| {
+            let matrix = |values, transposed, rows: usize, columns: usize| {
+                let shape = (rows, columns).set_f(transposed);
+                ArrayView2::from_shape(shape, values).expect("the length fits")
             };
             bencher.iter(|| {
-                matmul(
-                    MatMut::from_row_major_slice_mut(&mut c, m, n),
-                    Accum::Replace,
-                    matrix(&a, left, m, k),
-                    matrix(&b, right, k, n),
-                    1.0f32,
-                    Par::Seq,
+                let mut c = ArrayViewMut2::from_shape((m, n), &mut c[..]).expect("the length fits");
+                general_mat_mul(
+                    1.0,
+                    &matrix(&a[..], left, m, k),
+                    &matrix(&b[..], right, k, n),
+                    0.0,
+                    &mut c,
                 );
             });
         });

@@ -4,7 +4,7 @@ use std::fmt::{Debug, Display};
 use std::ops::{AddAssign, MulAssign, SubAssign};
 
 use bytemuck::Pod;
-use ndarray::LinalgScalar;
+use faer::traits::ComplexField;
 use num_traits::Float;
 
 /// A floating point type that every layer can compute in: `f32` to train, `f64` to check gradients
@@ -12,7 +12,7 @@ use num_traits::Float;
 pub trait Element:
     Float
     + Pod
-    + LinalgScalar
+    + ComplexField
     + AddAssign
     + SubAssign
     + MulAssign

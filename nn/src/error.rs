@@ -1,4 +1,7 @@
-//! What can be wrong with a network, its data or its run.
+//! What can go wrong with a network, its data or its run.
+
+use millrace_arena::ArenaError;
+use millrace_runtime::{SubmitError, WaitError};
 
 use crate::Shape;
 
@@ -28,6 +31,16 @@ pub enum NnError {
         /// What is accepted.
         wanted: &'static str,
     },
+    /// What was handed in does not fit the network, or its parts do not fit each other.
+    #[error("{what}: got {got}, wanted {wanted}")]
+    Batch {
+        /// What was counted.
+        what: &'static str,
+        /// Its number.
+        got: usize,
+        /// The number that fits.
+        wanted: usize,
+    },
     /// A label names no class of the network.
     #[error(
         "sample {sample} of the batch has label {label}, but the network has {classes} classes"
@@ -40,6 +53,15 @@ pub enum NnError {
         /// Number of classes.
         classes: usize,
     },
+    /// A task was not accepted.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// A wait did not end well.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
+    /// An arena did not do what it was asked.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
 }
 
 impl NnError {

@@ -1,7 +1,7 @@
 //! Matrix products of the sizes for which packing pays.
 
-use ndarray::linalg::general_mat_mul;
-use ndarray::{ArrayView2, ArrayViewMut2, ShapeBuilder};
+use faer::linalg::matmul::matmul;
+use faer::{Accum, MatMut, MatRef, Par};
 
 use crate::Element;
 
@@ -32,16 +32,19 @@ impl<'a, E> Matrix<'a, E> {
 }
 
 impl<'a, E: Element> Matrix<'a, E> {
-    fn view(self) -> ArrayView2<'a, E> {
-        let shape = (self.rows, self.columns).set_f(self.transposed);
-        ArrayView2::from_shape(shape, self.values).expect("the length was checked")
+    fn view(self) -> MatRef<'a, E> {
+        if self.transposed {
+            MatRef::from_column_major_slice(self.values, self.rows, self.columns)
+        } else {
+            MatRef::from_row_major_slice(self.values, self.rows, self.columns)
+        }
     }
 }
 
 /// `c = a b`, or `c = c + a b` when `accumulate`, on the calling thread. `c` is stored row by row.
 ///
-/// The order of additions depends on the shapes alone. The product is that of `matrixmultiply`,
-/// called through `ndarray`; `benches/GEMM.md` has the measurement that chose it.
+/// The order of additions depends on the shapes alone. The product is that of `faer`;
+/// `benches/GEMM.md` has the measurement that chose it.
 ///
 /// ```
 /// use millrace_nn::{Matrix, gemm};
@@ -54,10 +57,10 @@ impl<'a, E: Element> Matrix<'a, E> {
 /// # Panics
 /// When the sizes do not fit each other.
 pub fn gemm<E: Element>(a: Matrix<'_, E>, b: Matrix<'_, E>, accumulate: bool, c: &mut [E]) {
-    let beta = if accumulate { E::one() } else { E::zero() };
     assert_eq!(c.len(), a.rows * b.columns, "length of the product");
-    let mut c = ArrayViewMut2::from_shape((a.rows, b.columns), c).expect("the length was checked");
-    general_mat_mul(E::one(), &a.view(), &b.view(), beta, &mut c);
+    let how = if accumulate { Accum::Add } else { Accum::Replace };
+    let c = MatMut::from_row_major_slice_mut(c, a.rows, b.columns);
+    matmul(c, how, a.view(), b.view(), E::one(), Par::Seq);
 }
 
 #[cfg(test)]

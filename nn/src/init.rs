@@ -60,6 +60,14 @@ impl GnuRand {
     }
 }
 
+/// `len` values between -`bound` and `bound`, in order from one [`GnuRand`].
+///
+/// `gnu_uniform(42, 0.1, 6810)` are the values from which DAHL trains the reference network.
+pub fn gnu_uniform(seed: u32, bound: f64, len: usize) -> Vec<f32> {
+    let mut rand = GnuRand::new(seed);
+    (0..len).map(|_| rand.uniform(-bound, bound) as f32).collect()
+}
+
 /// `16807 * word mod (2^31 - 1)` in the range 0 to 2^31 - 2, for any signed word, with C's division
 /// that rounds towards zero.
 fn minimal_standard(word: i32) -> i32 {

@@ -13,6 +13,7 @@ mod loss;
 mod network;
 mod optimiser;
 mod shape;
+mod trainer;
 
 pub use element::Element;
 pub use error::NnError;
@@ -21,3 +22,4 @@ pub use loss::{Partial, SoftmaxCrossEntropy};
 pub use network::{LayerKind, Network, NetworkBuilder, Node};
 pub use optimiser::Sgd;
 pub use shape::Shape;
+pub use trainer::{BatchPlace, EpochMetrics, Evaluation, Trainer};

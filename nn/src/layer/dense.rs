@@ -1,7 +1,12 @@
 //! Fully connected layer.
+//!
+//! # How it computes
+//! A shard of few samples is computed by the loops that the crate's layers share, on the weights
+//! where they are; for many samples and a large layer, packing pays and [`gemm`] does the work. The
+//! choice depends on the sizes alone.
 
 use crate::kernel::{Blocked, Kernel, Unit, block_len, combine_rows, dispatch, dots, take};
-use crate::{Element, NnError, Shape};
+use crate::{Element, Matrix, NnError, Shape, gemm};
 
 /// Settings of a [`Dense`] layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +82,16 @@ impl Dense {
     /// # Panics
     /// When a length does not fit the layer.
     pub fn forward<E: Element>(&self, x: &[E], weights: &[E], bias: &[E], y: &mut [E]) {
-        self.check(x.len(), y.len(), weights.len(), bias.len());
-        dispatch(Forward { layer: *self, x, weights, bias, y });
+        let samples = self.check(x.len(), y.len(), weights.len(), bias.len());
+        if self.packs(samples) {
+            for y in y.chunks_exact_mut(self.outputs) {
+                y.copy_from_slice(bias);
+            }
+            let weights = Matrix::new(weights, self.outputs, self.inputs);
+            gemm(Matrix::new(x, samples, self.inputs), weights.transposed(), true, y);
+        } else {
+            dispatch(Forward { layer: *self, x, weights, bias, y });
+        }
     }
 
     /// The gradient of the loss by the input, from that by the output.
@@ -95,8 +108,13 @@ impl Dense {
         dx: &mut [E],
         scratch: &mut [E],
     ) {
-        self.check(dx.len(), dy.len(), weights.len(), self.bias_len());
-        dispatch(BackwardData { layer: *self, dy, weights, dx, scratch });
+        let samples = self.check(dx.len(), dy.len(), weights.len(), self.bias_len());
+        if self.packs(samples) {
+            let weights = Matrix::new(weights, self.outputs, self.inputs);
+            gemm(Matrix::new(dy, samples, self.outputs), weights, false, dx);
+        } else {
+            dispatch(BackwardData { layer: *self, dy, weights, dx, scratch });
+        }
     }
 
     /// The gradients of the loss by weights and bias, summed over the samples of the shard.
@@ -114,16 +132,33 @@ impl Dense {
         dbias: &mut [E],
         scratch: &mut [E],
     ) {
-        self.check(x.len(), dy.len(), dweights.len(), dbias.len());
-        dispatch(BackwardWeights { layer: *self, x, dy, dweights, dbias, scratch });
+        let samples = self.check(x.len(), dy.len(), dweights.len(), dbias.len());
+        if self.packs(samples) {
+            let x = Matrix::new(x, samples, self.inputs);
+            gemm(Matrix::new(dy, samples, self.outputs).transposed(), x, false, dweights);
+        } else {
+            dispatch(BackwardWeights { layer: *self, x, dy, dweights, scratch });
+        }
+        dbias.fill(E::zero());
+        for dy in dy.chunks_exact(self.outputs) {
+            for (dbias, &dy) in dbias.iter_mut().zip(dy) {
+                *dbias += dy;
+            }
+        }
     }
 
-    fn check(&self, x: usize, y: usize, weights: usize, bias: usize) {
+    /// Whether packing pays for a shard of `samples`: measured, see `benches/layers.rs`.
+    const fn packs(&self, samples: usize) -> bool {
+        samples >= 16 && self.weights_len() >= 1 << 16
+    }
+
+    fn check(&self, x: usize, y: usize, weights: usize, bias: usize) -> usize {
         let samples = x / self.inputs;
         assert_eq!(x, samples * self.inputs, "dense: length of the input");
         assert_eq!(y, samples * self.outputs, "dense: length of the output");
         assert_eq!(weights, self.weights_len(), "dense: number of weights");
         assert_eq!(bias, self.bias_len(), "dense: number of biases");
+        samples
     }
 }
 
@@ -182,7 +217,6 @@ struct BackwardWeights<'a, E> {
     x: &'a [E],
     dy: &'a [E],
     dweights: &'a mut [E],
-    dbias: &'a mut [E],
     scratch: &'a mut [E],
 }
 
@@ -191,18 +225,12 @@ impl<E: Element> Kernel for BackwardWeights<'_, E> {
 
     #[inline(always)]
     fn run<U: Unit>(self) {
-        let Self { layer: Dense { inputs, outputs }, x, dy, dweights, dbias, mut scratch } = self;
+        let Self { layer: Dense { inputs, outputs }, x, dy, dweights, mut scratch } = self;
         let samples = dy.len() / outputs;
         let space = take(&mut scratch, block_len(outputs, samples));
         let rows = Blocked::pack(space, outputs, samples, |o, sample| dy[sample * outputs + o]);
         let at = (0..samples).map(|sample| sample * inputs);
         combine_rows::<U, E>(x, at, rows, inputs, |_| E::zero(), dweights);
-        dbias.fill(E::zero());
-        for dy in dy.chunks_exact(outputs) {
-            for (dbias, &dy) in dbias.iter_mut().zip(dy) {
-                *dbias += dy;
-            }
-        }
     }
 }
 
@@ -240,6 +268,35 @@ mod tests {
             layer.backward_weights(&x, &dy, &mut dweights, &mut dbias, &mut scratch);
             assert_close(&dweights, &slope(&weights, |weights| loss(&x, weights, &bias)), 1e-6);
             assert_close(&dbias, &slope(&bias, |bias| loss(&x, &weights, bias)), 1e-6);
+        }
+    }
+
+    #[test]
+    fn packing_changes_roundings_only() {
+        let (inputs, outputs, samples) = (1 << 12, 16, 16);
+        let layer = DenseConfig::new(outputs).build("dense", Shape::Features(inputs)).unwrap();
+        assert!(layer.packs(samples) && !layer.packs(samples / 2));
+        let (x, weights) = (numbers(samples * inputs, 1), numbers(layer.weights_len(), 2));
+        let (bias, dy) = (numbers(outputs, 3), numbers(samples * outputs, 4));
+        let mut scratch = vec![f64::NAN; layer.scratch_len(samples)];
+        // All samples at once are packed, each half is not.
+        let mut run = |samples: usize| {
+            let (mut y, mut dx) = (vec![f64::NAN; dy.len()], vec![f64::NAN; x.len()]);
+            let (mut dw, mut db) = (vec![0.0; weights.len()], vec![0.0; outputs]);
+            let shards = x.chunks(samples * inputs).zip(dy.chunks(samples * outputs));
+            let out = y.chunks_mut(samples * outputs).zip(dx.chunks_mut(samples * inputs));
+            for ((x, dy), (y, dx)) in shards.zip(out) {
+                let (mut dws, mut dbs) = (vec![f64::NAN; dw.len()], vec![f64::NAN; db.len()]);
+                layer.forward(x, &weights, &bias, y);
+                layer.backward_data(dy, &weights, dx, &mut scratch);
+                layer.backward_weights(x, dy, &mut dws, &mut dbs, &mut scratch);
+                dw.iter_mut().zip(dws).for_each(|(sum, value)| *sum += value);
+                db.iter_mut().zip(dbs).for_each(|(sum, value)| *sum += value);
+            }
+            [y, dx, dw, db]
+        };
+        for (packed, direct) in run(samples).iter().zip(&run(samples / 2)) {
+            assert_close(packed, direct, 1e-11);
         }
     }
 

@@ -1,0 +1,105 @@
+//! Loss and accuracy of an epoch.
+
+use bytemuck::{Pod, Zeroable};
+use millrace_arena::Sharded;
+
+use super::{BatchPlace, Trainer};
+use crate::{NnError, Partial};
+
+/// Loss and accuracy of the batches of an epoch, each taken before the update by that batch.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EpochMetrics {
+    /// Batches submitted for the epoch so far.
+    pub batches: u64,
+    /// Their samples.
+    pub samples: u64,
+    /// The mean over the batches of the mean loss of each. A last, smaller batch counts as much as
+    /// any other, so its samples weigh more; where all batches are equal, this is the mean over the
+    /// samples.
+    pub loss: f64,
+    /// The mean over the batches of the share of samples that the network got right, weighted
+    /// likewise.
+    pub accuracy: f64,
+}
+
+/// What a shard contributes, as plain memory.
+#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Weighted {
+    pub(super) loss: f64,
+    pub(super) correct: u64,
+}
+
+impl From<Partial> for Weighted {
+    fn from(Partial { loss, correct }: Partial) -> Self {
+        Self { loss, correct: u64::from(correct) }
+    }
+}
+
+/// The running sums of an epoch, as plain memory.
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
+#[repr(C)]
+pub(super) struct Sums {
+    batches: u64,
+    samples: u64,
+    loss: f64,
+    accuracy: f64,
+}
+
+impl Sums {
+    /// Adds a batch, the contributions of its shards in order.
+    fn add(&mut self, partials: &[Weighted], samples: usize) {
+        let loss: f64 = partials.iter().map(|partial| partial.loss).sum();
+        let correct: u64 = partials.iter().map(|partial| partial.correct).sum();
+        self.batches += 1;
+        self.samples += samples as u64;
+        self.loss += loss / samples as f64;
+        self.accuracy += correct as f64 / samples as f64;
+    }
+}
+
+impl Trainer {
+    /// Submits the task that adds a batch to its epoch.
+    pub(super) fn submit_metrics(
+        &mut self,
+        place: BatchPlace,
+        partials: Sharded<Weighted>,
+        samples: usize,
+    ) -> Result<(), NnError> {
+        let layer = self.network.layers().len();
+        let (sums, fresh) = match self.epochs.get(&place.epoch) {
+            Some(&sums) => (sums, false),
+            None => (self.weights.alloc(1)?, true),
+        };
+        let access = (partials.whole().read(), sums.write());
+        self.at(Some(place.index), layer, 0).task("metrics").spawn(
+            access,
+            move |(partials, sums)| {
+                if fresh {
+                    sums[0] = Sums::default();
+                }
+                sums[0].add(partials, samples);
+            },
+        )?;
+        self.epochs.insert(place.epoch, sums);
+        Ok(())
+    }
+
+    /// Loss and accuracy of the batches of `epoch` that were submitted so far.
+    ///
+    /// The call waits for the loss of the last of them, and for nothing else: after the first batch
+    /// of the next epoch was submitted, the workers have something to do meanwhile.
+    ///
+    /// # Errors
+    /// [`NnError::Setting`] when no batch was submitted for `epoch`; an error of the runtime when a
+    /// task failed.
+    pub fn epoch_metrics(&self, epoch: u32) -> Result<EpochMetrics, NnError> {
+        let Some(sums) = self.epochs.get(&epoch) else {
+            let wanted = "an epoch of which a batch was submitted";
+            return Err(NnError::setting("trainer", "epoch", epoch, wanted));
+        };
+        let Sums { batches, samples, loss, accuracy } = sums.acquire()?[0];
+        let mean = |sum: f64| sum / batches as f64;
+        Ok(EpochMetrics { batches, samples, loss: mean(loss), accuracy: mean(accuracy) })
+    }
+}
