@@ -1,4 +1,34 @@
 //! Layers, losses, optimisers and a trainer that run as tasks on shards of a batch.
+//!
+//! A [`Network`] is a checked list of layers. A [`Trainer`] holds its parameters and submits each
+//! batch as tasks, one per layer and shard, whose dependencies the runtime infers from the buffers
+//! that they read and write. The computations themselves ([`layer`], [`SoftmaxCrossEntropy`],
+//! [`Sgd`], [`gemm`]) know nothing of tasks and can be called on plain slices:
+//!
+//! ```
+//! use millrace_nn::layer::{Conv2dConfig, Padding};
+//! use millrace_nn::Shape;
+//!
+//! // One filter of 3x3 that adds up what it sees, on one image of ones.
+//! let config = Conv2dConfig::new(1, [3, 3]).padding(Padding::Same);
+//! let layer = config.build("sum", Shape::image(1, 3, 4))?;
+//! let (x, weights, bias) = ([1.0f32; 12], [1.0; 9], [0.5]);
+//! let mut y = [0.0; 12];
+//! layer.forward(&x, &weights, &bias, &mut y, &mut vec![0.0; layer.scratch_len()]);
+//! assert_eq!(y, [4.5, 6.5, 6.5, 4.5, 6.5, 9.5, 9.5, 6.5, 4.5, 6.5, 6.5, 4.5]);
+//! # Ok::<(), millrace_nn::NnError>(())
+//! ```
+//!
+//! # Invariants
+//! * **The same bits every time.** The result of a run depends on the initial values, the batches
+//!   and the number of shards, and on the processor's vector unit; never on the number of workers
+//!   or on the depth of the batch arena.
+//! * **Memory comes from the caller.** No computation on a shard allocates; buffers come from
+//!   arenas, temporary values from scratch.
+//! * **Shapes are checked once,** when a network is built, by errors that name the layer, the shape
+//!   that reaches it and the shape that it wants.
+//! * **A batch is plain buffers.** The crate does not know where images come from.
+//! * **No unsafe code.**
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

@@ -74,7 +74,7 @@ impl Node {
 }
 
 /// A classifier: layers from a sample to one logit per class. It is a description; a
-/// trainer gives it parameters and runs it.
+/// [`Trainer`](crate::Trainer) gives it parameters and runs it.
 ///
 /// ```
 /// use millrace_nn::layer::{Conv2dConfig, DenseConfig, MaxPool2dConfig};
@@ -227,7 +227,7 @@ impl Network {
 
     /// What a shard of a batch should have to compute, so that its tasks are long against the cost
     /// of a task: some ten microseconds.
-    pub const SHARD_FLOPS: u64 = 300_000;
+    pub const SHARD_FLOPS: u64 = 500_000;
 
     /// More shards than this are never the default: each has its own copy of the gradient.
     pub const MAX_SHARDS: usize = 16;

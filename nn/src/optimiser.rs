@@ -70,7 +70,7 @@ impl<E: Element> Kernel for Update<'_, E> {
 #[inline(always)]
 fn descend<E: Element>(step: E, parameters: &mut [E], gradient: impl Fn(usize) -> E) {
     for (i, parameter) in parameters.iter_mut().enumerate() {
-        *parameter = *parameter - step * gradient(i);
+        *parameter -= step * gradient(i);
     }
 }
 
