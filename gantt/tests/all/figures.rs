@@ -4,7 +4,9 @@ use millrace_gantt::{Chart, Comparison, GanttError, Summary, compare, middle_bat
 use millrace_runtime::trace::{Cause, LaneKind, Mark, MarkKind, SpanKind, Trace};
 use roxmltree::Document;
 
-use crate::raster::{assert_texts_apart, is_green, is_red, lanes, texts, visible};
+use crate::raster::{
+    assert_texts_apart, assert_texts_off_lines, is_green, is_red, lanes, texts, visible,
+};
 use crate::support::{Plan, dense, empty, simulate, span};
 use crate::{raster, support};
 
@@ -116,6 +118,32 @@ fn a_million_spans_make_a_small_document() {
     assert!(svg.len() < LIMIT, "comparison: {} bytes", svg.len());
 }
 
+/// Task, a sleep of a third of a pixel, then nothing: what is painted under the sleep to keep
+/// the background out must not show beyond it.
+#[test]
+fn short_sleep_before_a_gap_keeps_all_areas() {
+    let mut trace = empty("gaps");
+    trace.lanes = support::lanes(1);
+    trace.names = vec!["load".into()];
+    for start in (0..1_000_000).step_by(5_000) {
+        let middle = start + 2_100;
+        trace.spans.push(span(1, SpanKind::Task, 0, Cause::None, (start, middle)));
+        trace.spans.push(span(1, SpanKind::Idle, 0, Cause::Loader, (middle, middle + 300)));
+    }
+    let svg = Chart::new(&trace).render().expect("a figure");
+    assert!(!svg.contains("<polygon"), "few enough to be drawn one by one");
+    let document = Document::parse(&svg).expect("XML");
+    let visible = visible(&document, lanes(&document)[1]);
+    let share = |wanted: fn(&str) -> bool| -> f64 {
+        visible.iter().filter(|(fill, _)| wanted(fill)).map(|(_, share)| share).sum()
+    };
+    let summary = Summary::of(&trace).expect("a summary");
+    let exact = |time: u64| time as f64 / summary.makespan as f64;
+    let (green, red) = (share(is_green), share(is_red));
+    assert!((green - exact(summary.busy())).abs() < 0.01, "{green}");
+    assert!((red - exact(summary.idle().total())).abs() < 0.005, "{red}");
+}
+
 #[test]
 fn few_spans_are_drawn_one_by_one() {
     let mut trace = empty("few");
@@ -172,6 +200,23 @@ fn batches_and_epochs_are_marked_and_thinned() {
     let shown = numbers(&Chart::new(&many).render().expect("a figure"));
     assert!((10..60).contains(&shown.len()), "{shown:?}");
     assert!(shown.iter().all(|number| number % shown[1] == 0), "{shown:?}");
+}
+
+#[test]
+fn uneven_marks_do_not_collide() {
+    let mut trace = unmarked(simulate(&Plan::new("uneven", 1, 40)));
+    let mark = |time, kind, index| Mark { time, kind, index };
+    for epochs in [0, 5, 30] {
+        let batches = (0..60u32).map(|i| mark(u64::from(i * i) * 40_000, MarkKind::Batch, 900 + i));
+        let epochs = (0..epochs).map(|i| mark(u64::from(i) * 1_700_000, MarkKind::Epoch, i));
+        trace.marks = batches.chain(epochs).collect();
+        for width in [500, 1200] {
+            let svg = Chart::new(&trace).width(width).render().expect("a figure");
+            let document = Document::parse(&svg).expect("XML");
+            assert_texts_apart(&document);
+            assert_texts_off_lines(&document);
+        }
+    }
 }
 
 #[test]

@@ -110,32 +110,43 @@ pub(crate) fn is_green(fill: &str) -> bool {
     fill != LANE && channels(fill).is_some_and(|(r, g, b)| g > r + 8 && g >= b - 12)
 }
 
-/// Fails if two texts overlap or leave the figure, by a common estimate of their widths.
-pub(crate) fn assert_texts_apart(document: &Document<'_>) {
-    let mut boxes: Vec<(Rect, &str)> = Vec::new();
-    let texts = texts(document);
-    let view: Vec<f64> = document
-        .root_element()
-        .attribute("viewBox")
-        .expect("a view box")
-        .split(' ')
-        .map(|n| n.parse().expect("a number"))
-        .collect();
-    for (node, text) in &texts {
-        let size = number(node, "font-size");
+/// The boxes of all texts, by a common estimate of their widths.
+fn text_boxes<'a>(document: &'a Document<'_>) -> Vec<(Rect, &'a str)> {
+    let boxed = |(node, text): (Node<'a, 'a>, &'a str)| {
+        let size = number(&node, "font-size");
         let em = |c: char| if " ijl.,:·'".contains(c) { 0.3 } else { 0.58 };
         let width = text.chars().map(em).sum::<f64>() * size;
-        let (x, y) = (number(node, "x"), number(node, "y"));
+        let (x, y) = (number(&node, "x"), number(&node, "y"));
         let x0 = match node.attribute("text-anchor") {
             Some("end") => x - width,
             Some("middle") => x - width / 2.0,
             _ => x,
         };
-        let rect = Rect { x0, y0: y - size * 0.5, x1: x0 + width, y1: y + size * 0.5 };
+        (Rect { x0, y0: y - size * 0.5, x1: x0 + width, y1: y + size * 0.5 }, text)
+    };
+    texts(document).into_iter().map(boxed).collect()
+}
+
+/// Fails if two texts overlap or leave the figure.
+pub(crate) fn assert_texts_apart(document: &Document<'_>) {
+    let view = document.root_element().attribute("viewBox").expect("a view box");
+    let view: Vec<f64> = view.split(' ').map(|n| n.parse().expect("a number")).collect();
+    let boxes = text_boxes(document);
+    for (index, (rect, text)) in boxes.iter().enumerate() {
         assert!(rect.x0 >= 0.0 && rect.x1 <= view[2] && rect.y1 <= view[3], "`{text}` outside");
-        for (other, before) in &boxes {
+        for (other, before) in &boxes[..index] {
             assert!(!rect.overlaps(other), "`{text}` overlaps `{before}`");
         }
-        boxes.push((rect, text));
+    }
+}
+
+/// Fails if a line of a batch or an epoch crosses a text.
+pub(crate) fn assert_texts_off_lines(document: &Document<'_>) {
+    let rects = document.descendants().filter(|node| node.has_tag_name("rect"));
+    let rects = rects.map(|node| Rect::of(&node));
+    let lines: Vec<Rect> =
+        rects.filter(|r| r.x1 - r.x0 <= 100.0 && r.y1 - r.y0 > 5.0 * (r.x1 - r.x0)).collect();
+    for (rect, text) in text_boxes(document) {
+        assert!(!lines.iter().any(|line| line.overlaps(&rect)), "a line crosses `{text}`");
     }
 }
