@@ -33,8 +33,9 @@ impl Dataset {
     /// `images` holds samples x channels x height x width values, width fastest.
     ///
     /// # Errors
-    /// When images and labels do not match in number ([`DataError::Lengths`]), a label is not
-    /// below `classes` ([`DataError::Label`]), or there are too many ([`DataError::TooMany`]).
+    /// When an image would have no pixel ([`DataError::Shape`]), images and labels do not match
+    /// in number ([`DataError::Lengths`]), a label is not below `classes`
+    /// ([`DataError::Label`]), or there are too many ([`DataError::TooMany`]).
     pub fn new(
         name: impl Into<String>,
         shape: [usize; 3],
@@ -45,6 +46,9 @@ impl Dataset {
         let name = name.into();
         let samples = labels.len();
         let sample_len = shape.iter().fold(1usize, |product, &n| product.saturating_mul(n));
+        if sample_len == 0 {
+            return Err(DataError::Shape { name, shape });
+        }
         if sample_len.checked_mul(samples) != Some(images.len()) {
             return Err(DataError::Lengths {
                 name,
@@ -132,5 +136,40 @@ impl fmt::Debug for Dataset {
             .field("shape", &self.shape)
             .field("classes", &self.classes)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(shape: [usize; 3], images: usize, labels: &[u8]) -> String {
+        let images = vec![0; images];
+        Dataset::new("s", shape, images, labels.to_vec(), 3).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_does_not_go_together() {
+        assert_eq!(
+            error([1, 2, 3], 11, &[0, 1]),
+            r#"data set "s": 2 labels and 11 pixels do not go together: a sample has 6 pixels"#
+        );
+        assert_eq!(
+            error([1, 2, 3], 12, &[0, 3]),
+            r#"data set "s": sample 1 has label 3, but there are 3 classes"#
+        );
+        assert_eq!(error([1, 0, 3], 0, &[0]), r#"data set "s": images of 1 x 0 x 3 have no pixel"#);
+        let huge = error([usize::MAX, usize::MAX, 2], 1, &[0, 1]);
+        assert!(huge.contains("do not go together"), "{huge}");
+    }
+
+    #[test]
+    fn empty_is_a_data_set() {
+        let set = Dataset::new("s", [1, 2, 2], vec![], vec![], 3).unwrap();
+        assert!(set.is_empty());
+        assert_eq!(
+            format!("{set:?}"),
+            r#"Dataset { name: "s", samples: 0, shape: [1, 2, 2], classes: 3, .. }"#
+        );
     }
 }

@@ -4,6 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
+use millrace_arena::ArenaError;
+use millrace_runtime::{SubmitError, WaitError};
+
 /// Why a data set could not be had.
 ///
 /// Every variant prints as one line; file names are quoted and escaped, so that a name with odd
@@ -44,6 +47,14 @@ pub enum DataError {
         looked_for: Vec<String>,
         /// The names that the directory does hold, sorted and escaped.
         found: Vec<String>,
+    },
+    /// Images without a pixel.
+    #[error("data set {name:?}: images of {} x {} x {} have no pixel", shape[0], shape[1], shape[2])]
+    Shape {
+        /// Name of the data set.
+        name: String,
+        /// Channels, height and width.
+        shape: [usize; 3],
     },
     /// Pixels that are not a whole number of samples, or not as many as the labels.
     #[error(
@@ -281,4 +292,44 @@ impl fmt::Display for Found<'_> {
             more => write!(f, " and {more} more"),
         }
     }
+}
+
+/// Why a loader could not be made, or a batch not be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoaderError {
+    /// A batch size of 0.
+    #[error("a batch of 0 samples is none: the batch size is at least 1")]
+    EmptyBatches,
+    /// No shard, or more than a task's label can number.
+    #[error("{asked} shards: a batch has from 1 to {most}")]
+    Shards {
+        /// What was asked for.
+        asked: usize,
+        /// The limit.
+        most: usize,
+    },
+    /// A ring without a slot to load ahead into.
+    #[error("a ring of {asked} slots: loading ahead needs at least 2")]
+    Ring {
+        /// What was asked for.
+        asked: usize,
+    },
+    /// More batches than a batch index can count.
+    #[error("{epochs} epochs of {per_epoch} batches are more than {} batches", u32::MAX)]
+    TooManyBatches {
+        /// Batches of an epoch.
+        per_epoch: usize,
+        /// Epochs asked for.
+        epochs: u32,
+    },
+    /// The data set, or a batch, could not get its memory.
+    #[error(transparent)]
+    Arena(#[from] ArenaError),
+    /// A task that loads was not accepted.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// Waiting failed.
+    #[error(transparent)]
+    Wait(#[from] WaitError),
 }
