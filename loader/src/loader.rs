@@ -152,14 +152,14 @@ impl Loader {
     }
 
     fn next_double(&mut self) -> Result<Option<Batch>, LoaderError> {
-        self.close()?;
+        self.close();
         self.enter_slot()?;
         self.load()
     }
 
     fn next_advanced(&mut self) -> Result<Option<Batch>, LoaderError> {
         self.load_first_ahead()?;
-        self.close()?;
+        self.close();
         self.enter_slot()?;
         self.give_and_load_ahead()
     }
@@ -171,9 +171,8 @@ impl Loader {
     /// Ends the last batch, and waits until its slot is free if another batch needs it now.
     fn close_and_wait(&mut self) -> Result<(), LoaderError> {
         if self.plan.peek().is_none() {
-            return self.close();
-        }
-        if let Some(last) = self.open {
+            self.close();
+        } else if let Some(last) = self.open {
             self.slot(last).reset()?;
             self.open = None;
         }
@@ -181,12 +180,10 @@ impl Loader {
     }
 
     /// Ends the last batch: its slot becomes free when its last task ends.
-    fn close(&mut self) -> Result<(), LoaderError> {
-        if let Some(last) = self.open {
-            self.slot(last).recycle()?;
-            self.open = None;
+    fn close(&mut self) {
+        if let Some(last) = self.open.take() {
+            self.slot(last).recycle();
         }
-        Ok(())
     }
 
     /// Makes the slot of the batch that is loaded next ready, waiting while an older batch uses
