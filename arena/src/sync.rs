@@ -1,0 +1,22 @@
+//! The primitives that the lease protocol is built from.
+//!
+//! Under `--cfg loom` they are loom's, so that the model in `tests/loom_lease.rs` explores
+//! every interleaving of the very sources that ship; otherwise they are the standard ones.
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
+#[cfg(not(loom))]
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
+
+/// Locks `mutex`, whether or not a holder panicked.
+///
+/// Nothing that is guarded in this crate is left half changed by a panic: each critical
+/// section either finishes its bookkeeping before it calls out, or calls out to nobody.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Waits on `condvar`, whether or not a holder of the mutex panicked.
+pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    condvar.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
+}
