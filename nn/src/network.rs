@@ -218,16 +218,22 @@ impl Network {
     /// The number depends on the network and the batch alone and never on the workers, because the
     /// gradients of the shards are added up as a tree: another number of shards gives other bits.
     /// It is such that a shard has about [`SHARD_FLOPS`](Self::SHARD_FLOPS) to compute, at most one
-    /// shard per sample and at most [`MAX_SHARDS`](Self::MAX_SHARDS).
+    /// shard per sample and at most [`MAX_SHARDS`](Self::MAX_SHARDS). Every shard writes a gradient
+    /// of all parameters, so a network with many parameters gets fewer, down to 4.
     pub fn default_shards(&self, batch_size: usize) -> usize {
         let flops = self.flops().saturating_mul(batch_size as u64);
         let shards = usize::try_from(flops / Self::SHARD_FLOPS).unwrap_or(usize::MAX);
-        shards.clamp(1, batch_size.clamp(1, Self::MAX_SHARDS))
+        let affordable = Self::GRADIENTS_LEN / self.parameters_len().max(1);
+        let most = affordable.clamp(4, Self::MAX_SHARDS).min(batch_size.max(1));
+        shards.clamp(1, most)
     }
 
     /// What a shard of a batch should have to compute, so that its tasks are long against the cost
-    /// of a task: some ten microseconds.
+    /// of a task: some microseconds each.
     pub const SHARD_FLOPS: u64 = 500_000;
+
+    /// Values that the gradients of all shards together should not pass.
+    pub const GRADIENTS_LEN: usize = 1 << 22;
 
     /// More shards than this are never the default: each has its own copy of the gradient.
     pub const MAX_SHARDS: usize = 16;
@@ -391,8 +397,9 @@ mod tests {
         let network = Network::n3();
         assert_eq!(network.default_shards(0), 1);
         assert_eq!(network.default_shards(1), 1);
-        assert_eq!(network.default_shards(5), 5);
-        assert_eq!(network.default_shards(usize::MAX), Network::MAX_SHARDS);
-        assert!((2..10).contains(&Network::reference().default_shards(10)));
+        assert_eq!(network.default_shards(3), 3);
+        assert_eq!(network.default_shards(usize::MAX), 4);
+        assert_eq!(Network::n1().default_shards(usize::MAX), Network::MAX_SHARDS);
+        assert_eq!(Network::reference().default_shards(10), 2);
     }
 }
