@@ -1,0 +1,85 @@
+//! Traces and their charts as files: written by runs, read by `gantt` and by comparisons.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::Path;
+
+use millrace_gantt::{Chart, Comparison, compare};
+use millrace_runtime::trace::Trace;
+
+use crate::combination::Combination;
+use crate::failure::{Failure, chain};
+use crate::options::{BatchRange, GanttOptions};
+use crate::output::{Output, write_file};
+
+/// Width of the charts of a comparison, in pixels.
+const WIDTH: u32 = 1200;
+
+/// `gantt TRACE --out FILE`.
+///
+/// # Errors
+/// When the trace cannot be read or drawn, or the chart not be written.
+pub fn gantt(options: &GanttOptions) -> Result<(), Failure> {
+    let trace = read(&options.trace)?;
+    let mut chart = Chart::new(&trace).width(options.width);
+    if let Some(range) = options.batches {
+        chart = chart.batches(range.first..range.end);
+    }
+    let svg = chart.render().map_err(|error| {
+        Failure::failed(format_args!("cannot draw {}: {}", options.trace.display(), chain(&error)))
+    })?;
+    write_file(&options.out, |file| file.write_all(svg.as_bytes()))
+}
+
+/// Reads and checks a trace.
+///
+/// # Errors
+/// When there is no such file, or it is not a trace.
+pub fn read(path: &Path) -> Result<Trace, Failure> {
+    let file = File::open(path).map_err(|error| Failure::io("read", path, &error))?;
+    Trace::read_json(BufReader::new(file))
+        .map_err(|error| Failure::failed(format_args!("{}: {}", path.display(), chain(&error))))
+}
+
+/// Name of a combination's trace in a folder of results.
+pub fn trace_name(combination: Combination) -> String {
+    format!("trace-{}.json", combination.file_name())
+}
+
+/// Name of a combination's chart in a folder of results.
+pub fn chart_name(combination: Combination) -> String {
+    format!("gantt-{}.svg", combination.file_name())
+}
+
+/// Writes a run's trace and a chart of these batches of it.
+///
+/// # Errors
+/// When the trace cannot be drawn or a file not be written.
+pub fn write(
+    output: &Output,
+    combination: Combination,
+    trace: &Trace,
+    batches: BatchRange,
+) -> Result<(), Failure> {
+    output
+        .write(&trace_name(combination), |file| trace.write_json(file).map_err(io::Error::other))?;
+    let chart = Chart::new(trace).width(WIDTH).batches(batches.first..batches.end);
+    let svg = chart.render().map_err(|error| {
+        Failure::failed(format_args!("cannot draw the trace of {combination}: {}", chain(&error)))
+    })?;
+    output.write(&chart_name(combination), |file| file.write_all(svg.as_bytes()))
+}
+
+/// These batches of all traces on one time axis.
+///
+/// # Errors
+/// When they cannot be drawn.
+pub fn comparison(traces: &[Trace], batches: BatchRange) -> Result<String, Failure> {
+    let options = Comparison::default()
+        .title("Batch arenas and loaders compared")
+        .width(WIDTH)
+        .batches(batches.first..batches.end);
+    compare(&traces.iter().collect::<Vec<_>>(), &options).map_err(|error| {
+        Failure::failed(format_args!("cannot draw the comparison: {}", chain(&error)))
+    })
+}

@@ -1,0 +1,43 @@
+//! What is printed on standard output.
+
+use std::io::{self, IsTerminal, Write};
+
+use crate::failure::Failure;
+use crate::result::Row;
+use crate::table;
+
+/// Columns of a standard output that is no terminal: enough for all combinations side by side.
+const FILE_WIDTH: usize = 150;
+
+/// Prints the table, for people or as JSON.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    let written = match json {
+        true => table::write_json(rows, &mut stdout),
+        false => stdout.write_all(table::terminal(rows, width()).as_bytes()),
+    };
+    written.and_then(|()| stdout.flush()).map_err(|error| Failure::stdout(&error))
+}
+
+/// Prints one line.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn say(line: &str) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{line}").map_err(|error| Failure::stdout(&error))
+}
+
+fn width() -> usize {
+    let stdout = io::stdout();
+    if !stdout.is_terminal() {
+        return FILE_WIDTH;
+    }
+    match rustix::termios::tcgetwinsize(&stdout) {
+        // A terminal of 0 columns does not know its size.
+        Ok(size) if size.ws_col > 0 => usize::from(size.ws_col),
+        _ => FILE_WIDTH,
+    }
+}
