@@ -1,3 +1,7 @@
 //! The `millrace` command.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    millrace_experiments::millrace()
+}

@@ -1,0 +1,298 @@
+//! The command line: what was typed ([`Cli`], [`SingleCli`]), and what it means ([`Settings`]).
+
+mod settings;
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Parser, Subcommand};
+use serde::{Deserialize, Serialize};
+pub use settings::{MAX_WORKERS, Settings};
+
+use crate::combination::{ArenaMode, ArenaModeParser, LoaderMode};
+use crate::failure::Failure;
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  millrace                                  all eight combinations on the embedded images
+  millrace --epochs 2 --workers 4           a quicker look, on four workers
+  millrace --dataset ~/fashion --json       another data set; the table as JSON
+  millrace compare --samples 600 --out run  600 images, results in the folder `run`";
+
+const TRAIN_EXAMPLES: &str = "\
+Examples:
+  millrace train --arena double --loader advanced
+  millrace train --arena 'ring(3)' --loader naive --epochs 1 --trace
+  millrace train --arena single --loader naive --workers 0 --json";
+
+const GANTT_EXAMPLES: &str = "\
+Examples:
+  millrace gantt trace-single-naive.json --out gantt.svg
+  millrace gantt trace-double-advanced.json --out five.svg --batches 130..135 --width 1600";
+
+const SINGLE_EXAMPLES: &str = "\
+Examples:
+  cargo run --release --bin double-advanced
+  cargo run --release --bin single-naive -- --epochs 1 --trace
+  cargo run --release --bin single-double -- --dataset ~/mnist --batch-size 64 --json";
+
+/// The command line of `millrace`.
+#[derive(Clone, Debug, Parser)]
+#[command(
+    name = "millrace",
+    version,
+    about = "Trains a network by a task graph and shows every wait",
+    long_about = "Trains a network by a task graph and shows every wait.\n\nWithout a subcommand \
+                  it compares all combinations of batch arena and batch loader.",
+    after_help = COMPARE_EXAMPLES,
+    args_conflicts_with_subcommands = true,
+    disable_help_subcommand = true
+)]
+pub struct Cli {
+    /// What to do; `compare` where nothing is said.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    /// Options of `compare`.
+    #[command(flatten)]
+    pub compare: RunOptions,
+}
+
+/// The subcommands of `millrace`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum Command {
+    /// Train with every combination of batch arena and loader; table, charts and report
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(RunOptions),
+    /// Train with one combination
+    #[command(after_help = TRAIN_EXAMPLES)]
+    Train(TrainOptions),
+    /// Draw a trace as a Gantt chart
+    #[command(after_help = GANTT_EXAMPLES)]
+    Gantt(GanttOptions),
+}
+
+/// The command line of the binaries that run one combination.
+#[derive(Clone, Debug, Parser)]
+#[command(version, about = "Trains with one combination of batch arena and batch loader")]
+#[command(after_help = SINGLE_EXAMPLES)]
+pub struct SingleCli {
+    /// The options.
+    #[command(flatten)]
+    pub run: RunOptions,
+}
+
+/// Options of `train`.
+#[derive(Clone, Debug, Args)]
+pub struct TrainOptions {
+    /// Batch arenas: how many batches may be in memory at once
+    #[arg(long, value_parser = ArenaModeParser)]
+    pub arena: ArenaMode,
+    /// Batch loader: when a batch is loaded and its memory used again
+    #[arg(long, value_enum)]
+    pub loader: LoaderMode,
+    /// The other options.
+    #[command(flatten)]
+    pub run: RunOptions,
+    /// Write progress and result as JSON lines instead of a table: for `compare`
+    #[arg(long, hide = true)]
+    pub events: bool,
+}
+
+/// Options of everything that trains.
+#[derive(Clone, Debug, Args)]
+pub struct RunOptions {
+    /// Times that every sample is used
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub epochs: u32,
+    /// Samples per batch; the last batch of an epoch may be smaller
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub batch_size: usize,
+    /// Worker threads, 0 to run each task where it is submitted [default: one per core]
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// Use only the first N training samples [default: all]
+    #[arg(long, value_name = "N")]
+    pub samples: Option<usize>,
+    /// Decides the initial weights and the order of a shuffle
+    #[arg(long, value_name = "N", default_value_t = 42)]
+    pub seed: u32,
+    /// Folder with the four IDX files of MNIST or Fashion-MNIST, plain or gzip
+    /// [default: embedded images]
+    #[arg(long, value_name = "PATH")]
+    pub dataset: Option<PathBuf>,
+    /// Write a trace and a Gantt chart (`compare` always does)
+    #[arg(long)]
+    pub trace: bool,
+    /// Folder for the results, new or empty [default: results/TIME]
+    #[arg(long, value_name = "PATH")]
+    pub out: Option<PathBuf>,
+    /// Batches to trace, counted from 0 over the whole run
+    /// [default: 60 batches from batch 120 on, or the last 60]
+    #[arg(long, value_name = "A..B")]
+    pub trace_batches: Option<BatchRange>,
+    /// Another order of samples in each epoch, decided by the seed
+    #[arg(long)]
+    pub shuffle: bool,
+    /// Parts that a batch is cut into, each worked on by its own tasks; decides how gradients
+    /// are added up [default: by network and batch size]
+    #[arg(long, value_name = "N")]
+    pub shards: Option<usize>,
+    /// Learning rate
+    #[arg(long, value_name = "RATE", default_value_t = 0.001)]
+    pub lr: f64,
+    /// Submitted, unfinished tasks at most [default: chosen by the runtime]
+    #[arg(long, value_name = "N")]
+    pub window: Option<usize>,
+    /// No progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `gantt`.
+#[derive(Clone, Debug, Args)]
+pub struct GanttOptions {
+    /// A trace as written by --trace or by compare
+    pub trace: PathBuf,
+    /// The chart to write (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Draw only these batches
+    #[arg(long, value_name = "A..B")]
+    pub batches: Option<BatchRange>,
+    /// Width of the chart in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 1200,
+        value_parser = clap::value_parser!(u32).range(400..=10_000))]
+    pub width: u32,
+}
+
+/// Batches `first..end`, counted from 0 over the whole run; never empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchRange {
+    /// The first batch.
+    pub first: u32,
+    /// The batch after the last.
+    pub end: u32,
+}
+
+impl BatchRange {
+    /// Whether batch `index` belongs to the range.
+    pub fn contains(self, index: u32) -> bool {
+        (self.first..self.end).contains(&index)
+    }
+}
+
+impl fmt::Display for BatchRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.first, self.end)
+    }
+}
+
+impl FromStr for BatchRange {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.trim().parse::<u32>().ok();
+        let ends = text.split_once("..").and_then(|(a, b)| Some((number(a)?, number(b)?)));
+        match ends {
+            Some((first, end)) if first < end => Ok(BatchRange { first, end }),
+            Some(_) => Err("the range is empty".to_owned()),
+            None => Err("wanted A..B, for example 120..180".to_owned()),
+        }
+    }
+}
+
+/// Reads a command line.
+///
+/// `Ok(None)` means that help or version was asked for and has been printed.
+///
+/// # Errors
+/// A usage failure of one line when the command line is wrong.
+pub fn parse<C: Parser>(
+    arguments: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+) -> Result<Option<C>, Failure> {
+    let error = match C::try_parse_from(arguments) {
+        Ok(parsed) => return Ok(Some(parsed)),
+        Err(error) => error,
+    };
+    if error.use_stderr() {
+        return Err(Failure::usage(usage_line(&error.to_string())));
+    }
+    error.print().map_err(|error| Failure::stdout(&error))?;
+    Ok(None)
+}
+
+/// What the parser says over several lines, without its prefix, usage and reference to help.
+fn usage_line(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let told: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    format!("{} (see --help)", told.join("; ").replacen(":; ", ": ", 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn cli(arguments: &[&str]) -> Result<Cli, String> {
+        let arguments = std::iter::once("millrace").chain(arguments.iter().copied());
+        match parse::<Cli>(arguments) {
+            Ok(cli) => Ok(cli.expect("no help was asked for")),
+            Err(failure) => {
+                assert_eq!(failure.code(), 2);
+                Err(failure.to_string())
+            }
+        }
+    }
+
+    #[test]
+    fn the_definitions_are_consistent() {
+        Cli::command().debug_assert();
+        SingleCli::command().debug_assert();
+    }
+
+    #[test]
+    fn compare_is_the_default() {
+        let cli = cli(&["--epochs", "2"]).expect("valid");
+        assert!(cli.command.is_none());
+        assert_eq!((cli.compare.epochs, cli.compare.batch_size, cli.compare.seed), (2, 10, 42));
+    }
+
+    #[test]
+    fn train_takes_any_depth_of_ring() {
+        let cli = cli(&["train", "--arena", "ring(5)", "--loader", "prefetch"]).expect("valid");
+        let Some(Command::Train(train)) = cli.command else { panic!("another subcommand") };
+        assert_eq!((train.arena, train.loader), (ArenaMode::Ring(5), LoaderMode::Prefetch));
+    }
+
+    #[test]
+    fn mistakes_are_named_in_one_line() {
+        let cases: [(&[&str], &[&str]); 7] = [
+            (&["train", "--arena", "singel", "--loader", "naive"], &["'singel'", "'single'"]),
+            (&["train", "--arena", "ring(0)", "--loader", "naive"], &["ring(0)", "1 to 64"]),
+            (&["train", "--arena", "single", "--loader", "naiv"], &["'naiv'", "'naive'"]),
+            (&["train", "--arena", "single"], &["--loader"]),
+            (&["--epoch", "2"], &["'--epoch'", "'--epochs'"]),
+            (&["gantt", "x", "--out", "y", "--batches", "9..3"], &["9..3", "empty"]),
+            (&["tran"], &["'tran'", "'train'"]),
+        ];
+        for (arguments, wanted) in cases {
+            let message = cli(arguments).expect_err("refused");
+            assert_eq!(message.lines().count(), 1, "{message}");
+            assert!(message.ends_with("(see --help)"), "{message}");
+            for word in wanted {
+                assert!(message.contains(word), "{message} lacks {word}");
+            }
+        }
+    }
+}

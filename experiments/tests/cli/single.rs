@@ -1,0 +1,74 @@
+//! One combination at a time, and charts of its trace.
+
+use crate::{assert_svg, binary, idx, json, millrace, read, text};
+
+#[test]
+fn each_binary_runs_its_combination() {
+    for arena in ["single", "double"] {
+        for loader in ["naive", "prefetch", "double", "advanced"] {
+            let folder = tempfile::tempdir().expect("temporary directory");
+            let arguments =
+                ["--samples", "20", "--epochs", "1", "--workers", "1", "--json", "--out", "run"];
+            let output = binary(&format!("{arena}-{loader}"), &arguments)
+                .current_dir(folder.path())
+                .output()
+                .expect("it starts");
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let row = &json(&text(&output.stdout))[0];
+            assert_eq!(row["combination"]["arena"], arena);
+            assert_eq!(row["combination"]["loader"], loader);
+            assert_eq!(row["result"]["traced"], serde_json::Value::Null);
+            assert!(!folder.path().join(format!("run/trace-{arena}-{loader}.json")).exists());
+        }
+    }
+}
+
+#[test]
+fn a_trace_can_be_drawn_again() {
+    let folder = tempfile::tempdir().expect("temporary directory");
+    let arguments = "train --arena ring(3) --loader advanced --samples 100 --epochs 1 --trace \
+                     --workers 2 --trace-batches 2..8 --out run";
+    let output = millrace(folder.path(), &arguments.split_whitespace().collect::<Vec<_>>());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let trace = json(&read(folder.path().join("run/trace-ring-3-advanced.json")));
+    assert_eq!(trace["meta"]["batches"], "2..8");
+    let marks = trace["marks"].as_array().expect("marks");
+    let first = marks.iter().find(|mark| mark["kind"] == "batch").expect("a batch");
+    assert_eq!(first["index"], 2);
+
+    let arguments = "gantt run/trace-ring-3-advanced.json --out two.svg --batches 3..5 --width 900";
+    let output = millrace(folder.path(), &arguments.split_whitespace().collect::<Vec<_>>());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_svg(&folder.path().join("two.svg"), &["ring(3)/advanced", "worker 1"]);
+}
+
+#[test]
+fn the_weights_do_not_depend_on_the_workers() {
+    let accuracies: Vec<serde_json::Value> = ["0", "1", "3"]
+        .into_iter()
+        .map(|workers| {
+            let folder = tempfile::tempdir().expect("temporary directory");
+            let arguments = ["--samples", "105", "--epochs", "2", "--workers", workers, "--json"];
+            let output = binary("double-advanced", &arguments)
+                .current_dir(folder.path())
+                .output()
+                .expect("it starts");
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            json(&text(&output.stdout))[0]["result"]["epochs"].clone()
+        })
+        .collect();
+    assert_eq!(accuracies[0], accuracies[1]);
+    assert_eq!(accuracies[0], accuracies[2]);
+}
+
+#[test]
+fn a_data_set_of_ones_own() {
+    let folder = tempfile::tempdir().expect("temporary directory");
+    idx::write_set(folder.path(), 25, 5);
+    let arguments = ["--dataset", ".", "--epochs", "1", "--batch-size", "7", "--out", "run"];
+    let output =
+        binary("single-prefetch", &arguments).current_dir(folder.path()).output().expect("starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = json(&read(folder.path().join("run/run-single-prefetch.json")));
+    assert_eq!((&result["images"], &result["test_samples"]), (&25.into(), &5.into()));
+}
