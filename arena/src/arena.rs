@@ -336,6 +336,7 @@ impl Ring {
             State::Closed(_) | State::Retired => {
                 let (memory, left) = self.slots[index].memory().succeed();
                 drop(left);
+                self.slots[index].retire();
                 let adopted = SlotHeader::adopt(&arena.name, memory, arena.runtime.id());
                 self.slots[index] = adopted.0;
                 adopted.1

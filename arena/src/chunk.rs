@@ -21,6 +21,8 @@ pub(crate) const ALIGN: usize = 64;
 /// Chunks from this size on ask for huge pages.
 const HUGE: usize = 4 << 20;
 const PAGE: usize = 4096;
+/// No system gives a process more address space; asking for it is refused without trying.
+const MOST: usize = isize::MAX as usize >> if usize::BITS == 64 { 16 } else { 1 };
 /// What debug builds fill ended memory with: a NaN in every float width.
 #[cfg(any(test, debug_assertions))]
 pub(crate) const POISON: u8 = 0xFF;
@@ -71,7 +73,7 @@ impl Chunk {
     pub(crate) fn new(backing: Backing, size: usize) -> io::Result<Chunk> {
         let unit = if size >= HUGE { PAGE } else { ALIGN };
         let size = size.max(ALIGN).checked_next_multiple_of(unit);
-        let size = size.filter(|size| *size <= isize::MAX as usize - PAGE);
+        let size = size.filter(|size| *size <= MOST);
         let size = size.ok_or(io::ErrorKind::OutOfMemory)?;
         Self::provide(backing, size)
     }
@@ -285,7 +287,7 @@ mod tests {
     #[test]
     fn impossible_sizes_are_refused() {
         for backing in BACKINGS {
-            for size in [usize::MAX, isize::MAX as usize, isize::MAX as usize - 2 * PAGE] {
+            for size in [usize::MAX, isize::MAX as usize, MOST + 1] {
                 assert!(Chunk::new(backing, size).is_err(), "{backing:?} {size}");
             }
         }

@@ -23,6 +23,8 @@ use crate::sync::MutexGuard;
 type Pool = BTreeMap<&'static str, Vec<&'static SlotHeader>>;
 
 static POOL: Mutex<Pool> = Mutex::new(BTreeMap::new());
+/// Headers that have used their numbers up: only kept.
+static RETIRED: Mutex<Vec<&'static SlotHeader>> = Mutex::new(Vec::new());
 
 /// Locks one of this module's mutexes; none is held where anything could panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> StdGuard<'_, T> {
@@ -90,7 +92,7 @@ impl SlotHeader {
         loop {
             let free = lock(&POOL).get_mut(name).and_then(Vec::pop);
             let slot = free.unwrap_or_else(|| SlotHeader::leak(name, 0));
-            // A free slot is open. One that is not has used its numbers up, and stays away.
+            // A free slot is open, unless it has used its numbers up.
             if let State::Open(generation) = slot.gate.state() {
                 *slot.gate.memory() = memory;
                 slot.runtime.store(runtime, Ordering::Relaxed);
@@ -98,7 +100,13 @@ impl SlotHeader {
                 slot.refusals.store(0, Ordering::Relaxed);
                 return (slot, generation);
             }
+            slot.retire();
         }
+    }
+
+    /// Puts a header away whose numbers are used up.
+    pub(crate) fn retire(&'static self) {
+        lock(&RETIRED).push(self);
     }
 
     /// Puts a slot at `generation` into the pool, for the next arena called `name`.
