@@ -362,9 +362,13 @@ impl Runtime {
     }
 
     /// Takes what was recorded since the start, or since the last call, as a document with the
-    /// given title and facts. Tasks that are still running are not in it.
+    /// given title and facts. Tasks that are still running are not in it; a worker that is still
+    /// idle is, up to the stop, if recording has stopped.
     pub fn trace_take(&self, title: impl Into<String>, meta: BTreeMap<String, String>) -> Trace {
-        self.inner().recorder.take(title.into(), meta)
+        let inner = self.inner();
+        let idle: Vec<_> =
+            (0..inner.workers()).map(|worker| inner.totals(worker).idle_since()).collect();
+        inner.recorder.take(title.into(), meta, &idle)
     }
 
     /// Marks in the trace that a batch begins.

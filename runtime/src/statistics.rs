@@ -10,8 +10,9 @@ use crate::trace::Cause;
 
 /// Totals since the runtime was built; subtract two readings with [`Statistics::since`].
 ///
-/// Workers count at the end of each task and of each idle interval, so a reading is exact
-/// while nothing runs, for example after [`Runtime::wait`](crate::Runtime::wait).
+/// Workers count a task when it ends; idle intervals in progress are counted up to the reading.
+/// So a reading is exact while nothing runs, for example after
+/// [`Runtime::wait`](crate::Runtime::wait).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// When the reading was taken: nanoseconds since the runtime was built.
@@ -159,7 +160,37 @@ pub(crate) struct LaneTotals {
     tasks: AtomicU64,
     cancelled: AtomicU64,
     busy: AtomicU64,
-    idle: [AtomicU64; Cause::ALL.len()],
+    idle: Mutex<IdleTotals>,
+}
+
+#[derive(Default)]
+struct IdleTotals {
+    times: CauseTimes,
+    /// When the interval in progress began, and what the main thread had waited for by then.
+    since: Option<(u64, CauseTimes)>,
+}
+
+impl IdleTotals {
+    /// Counts an idle interval of `ns`, of which `waits` per cause overlap the main thread's.
+    fn count(times: &mut CauseTimes, ns: u64, waits: CauseTimes) {
+        let mut rest = ns;
+        for ((total, cause), wait) in times.iter_mut().zip(Cause::ALL).zip(waits) {
+            let share = if cause == Cause::NoReadyTask { rest } else { wait.min(rest) };
+            *total += share;
+            rest -= share;
+        }
+    }
+
+    /// The totals, including the interval in progress up to `now`.
+    fn until(&self, now: u64, clock: &CauseClock) -> CauseTimes {
+        let mut times = self.times;
+        if let Some((start, before)) = self.since {
+            let after = clock.read(now);
+            let waits = std::array::from_fn(|i| after[i].saturating_sub(before[i]));
+            Self::count(&mut times, now.saturating_sub(start), waits);
+        }
+        times
+    }
 }
 
 fn add(total: &AtomicU64, value: u64) {
@@ -177,27 +208,35 @@ impl LaneTotals {
         add(&self.cancelled, 1);
     }
 
-    /// Counts an idle interval of `ns`, of which `waits` per cause overlap the main thread's.
-    pub(crate) fn idle(&self, ns: u64, waits: CauseTimes) {
-        let mut rest = ns;
-        for ((total, cause), wait) in self.idle.iter().zip(Cause::ALL).zip(waits) {
-            if cause != Cause::NoReadyTask {
-                let share = wait.min(rest);
-                add(total, share);
-                rest -= share;
-            } else {
-                add(total, rest);
-            }
-        }
+    fn idle_totals(&self) -> std::sync::MutexGuard<'_, IdleTotals> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn read(&self) -> WorkerStatistics {
+    /// An idle interval begins.
+    pub(crate) fn idle_begin(&self, now: u64, clock: &CauseClock) {
+        self.idle_totals().since = Some((now, clock.read(now)));
+    }
+
+    /// The idle interval ends; returns when it began.
+    pub(crate) fn idle_end(&self, now: u64, clock: &CauseClock) -> Option<u64> {
+        let mut idle = self.idle_totals();
+        idle.times = idle.until(now, clock);
+        idle.since.take().map(|(start, _)| start)
+    }
+
+    /// When the idle interval in progress began.
+    pub(crate) fn idle_since(&self) -> Option<u64> {
+        self.idle_totals().since.map(|(start, _)| start)
+    }
+
+    pub(crate) fn read(&self, now: u64, clock: &CauseClock) -> WorkerStatistics {
+        let idle = self.idle_totals().until(now, clock);
         let load = |total: &AtomicU64| total.load(Ordering::Relaxed);
         WorkerStatistics {
             tasks: load(&self.tasks),
             cancelled: load(&self.cancelled),
             busy_ns: load(&self.busy),
-            idle_ns: Cause::ALL.iter().zip(&self.idle).map(|(c, t)| (*c, load(t))).collect(),
+            idle_ns: Cause::ALL.into_iter().zip(idle).collect(),
         }
     }
 }
@@ -230,8 +269,8 @@ impl Totals {
         let (inline, workers) = self.lanes.split_last().expect("one lane at least");
         Statistics {
             at_ns,
-            workers: workers.iter().map(|lane| lane.read()).collect(),
-            inline: inline.read(),
+            workers: workers.iter().map(|lane| lane.read(at_ns, &self.clock)).collect(),
+            inline: inline.read(at_ns, &self.clock),
             waits: self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             submitted,
         }
@@ -244,18 +283,18 @@ mod tests {
 
     #[test]
     fn an_idle_interval_divides_among_the_causes() {
-        let clock = CauseClock::default();
+        let (clock, totals) = (CauseClock::default(), LaneTotals::default());
         clock.begin(Cause::Barrier, 100);
-        let before = clock.read(150);
+        totals.idle_begin(150, &clock);
         clock.begin(Cause::Acquire, 160);
         clock.end(170);
         clock.end(200);
         clock.begin(Cause::Window, 220);
-        let after = clock.read(250);
-        let waits: CauseTimes = std::array::from_fn(|i| after[i] - before[i]);
-        let totals = LaneTotals::default();
-        totals.idle(100, waits);
-        let idle = totals.read().idle_ns;
+        // The interval in progress counts up to the reading, and once.
+        let half = totals.read(210, &clock).idle_ns;
+        assert_eq!((half[&Cause::Barrier], half[&Cause::NoReadyTask]), (50, 10));
+        assert_eq!(totals.idle_end(250, &clock), Some(150));
+        let idle = totals.read(300, &clock).idle_ns;
         assert_eq!(idle[&Cause::Barrier], 50);
         assert_eq!(idle[&Cause::Window], 30);
         assert_eq!(idle[&Cause::NoReadyTask], 20);

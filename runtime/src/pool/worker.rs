@@ -123,19 +123,19 @@ fn idle(
     find: impl Fn() -> Option<u32>,
 ) -> Option<u32> {
     let timed = inner.timing || inner.recorder.enabled();
-    let start = timed.then(|| {
-        let now = inner.recorder.now();
-        (now, inner.totals.clock.read(now))
-    });
+    let totals = inner.totals(worker);
+    if timed {
+        totals.idle_begin(inner.recorder.now(), &inner.totals.clock);
+    }
     context.flush(inner);
     inner.notify_progress();
     let found = look_or_sleep(inner, find);
-    if let Some((start, before)) = start {
+    if timed {
         let end = inner.recorder.now();
-        let after = inner.totals.clock.read(end);
-        let waits = std::array::from_fn(|cause| after[cause].saturating_sub(before[cause]));
-        inner.totals(worker).idle(end - start, waits);
-        if inner.recorder.enabled() {
+        let start = totals.idle_end(end, &inner.totals.clock);
+        if let Some(start) = start
+            && inner.recorder.covers(start)
+        {
             context.record_idle(start, end);
         }
     }

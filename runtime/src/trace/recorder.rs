@@ -23,6 +23,8 @@ pub(crate) struct Recorder {
     enabled: AtomicBool,
     /// When recording was last switched on; spans are clipped to it.
     since: AtomicU64,
+    /// When it was last switched off.
+    until: AtomicU64,
     names: Mutex<Names>,
     marks: Mutex<Vec<Mark>>,
     lanes: Vec<(Lane, Arc<LaneBuffer>)>,
@@ -53,6 +55,7 @@ impl Recorder {
             base_unix: unix.map_or(0.0, |d| d.as_secs_f64()),
             enabled: AtomicBool::new(false),
             since: AtomicU64::new(0),
+            until: AtomicU64::new(0),
             names: Mutex::default(),
             marks: Mutex::default(),
             lanes,
@@ -71,6 +74,11 @@ impl Recorder {
         self.enabled.load(Ordering::Relaxed)
     }
 
+    /// Whether an interval that began at `start` and ends now was, in part, recorded.
+    pub(crate) fn covers(&self, start: u64) -> bool {
+        self.enabled() || start < self.until.load(Ordering::Relaxed)
+    }
+
     /// Forgets what was recorded and starts.
     pub(crate) fn start(&self) {
         for (_, buffer) in &self.lanes {
@@ -83,7 +91,9 @@ impl Recorder {
     }
 
     pub(crate) fn stop(&self) {
-        self.enabled.store(false, Ordering::Relaxed);
+        if self.enabled.swap(false, Ordering::Relaxed) {
+            self.until.store(self.now(), Ordering::Relaxed);
+        }
     }
 
     pub(crate) fn mark(&self, kind: MarkKind, index: u32) {
@@ -105,19 +115,34 @@ impl Recorder {
         index
     }
 
-    /// Takes all that was recorded since the start or the last call.
-    pub(crate) fn take(&self, title: String, meta: BTreeMap<String, String>) -> Trace {
+    /// Takes all that was recorded since the start or the last call. `idle` tells, per worker,
+    /// since when it has been idle; once recording has stopped, that interval ends there.
+    pub(crate) fn take(
+        &self,
+        title: String,
+        meta: BTreeMap<String, String>,
+        idle: &[Option<u64>],
+    ) -> Trace {
         let since = self.since.load(Ordering::Relaxed);
+        let until = if self.enabled() { 0 } else { self.until.load(Ordering::Relaxed) };
         let mut lanes: Vec<Vec<RawSpan>> = Vec::new();
         let mut dropped = 0;
-        for (_, buffer) in &self.lanes {
+        for (lane, (_, buffer)) in self.lanes.iter().enumerate() {
             let mut spans = Vec::new();
             buffer.take(|mut span| {
                 span.start = span.start.max(since);
+                if span.kind == SpanKind::Idle && until > 0 {
+                    span.end = span.end.min(until);
+                }
                 if span.end >= span.start {
                     spans.push(span);
                 }
             });
+            let idle = lane.checked_sub(1).and_then(|worker| *idle.get(worker)?);
+            if let Some(start) = idle.map(|start| start.max(since)).filter(|s| *s < until) {
+                let (kind, cause, label) = (SpanKind::Idle, Cause::None, Default::default());
+                spans.push(RawSpan { kind, cause, name: 0, start, end: until, label });
+            }
             // A nested wait ends, and so is written, before the span that contains it.
             spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
             dropped += buffer.take_dropped();
@@ -266,9 +291,12 @@ mod tests {
         writers[1].write(span(SpanKind::Task, 0, since + 10, Cause::None, name));
         recorder.stop();
         recorder.mark(MarkKind::Batch, 5);
-        let trace = recorder.take("t".into(), BTreeMap::new());
-        assert_eq!(trace.spans.len(), 1);
-        assert_eq!(trace.spans[0].start, 0);
+        let trace = recorder.take("t".into(), BTreeMap::new(), &[Some(0)]);
+        assert_eq!(trace.spans.len(), 2);
+        assert_eq!((trace.spans[0].start, trace.spans[1].start), (0, 0));
+        // A worker that slept all the time is idle from the start to the stop.
+        let idle: Vec<_> = trace.spans.iter().filter(|s| s.kind == SpanKind::Idle).collect();
+        assert_eq!((idle.len(), idle[0].cause), (1, Cause::NoReadyTask));
         assert_eq!(trace.marks.len(), 1);
         let mut bytes = Vec::new();
         trace.write_json(&mut bytes).expect("in-memory write");
