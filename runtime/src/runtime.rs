@@ -16,7 +16,7 @@ use crate::graph::SlotTable;
 use crate::pool::{self, Context, LocalState, Sleep, WaitPoint, in_task_body};
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, lock};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, fence, lock};
 use crate::task::{Outcome, TaskId};
 use crate::trace::{Cause, MarkKind, RawSpan, Recorder, SpanKind, Trace};
 
@@ -27,8 +27,8 @@ pub(crate) struct Inner {
     submitter: Mutex<Submitter>,
     /// Tasks submitted; written under the submission lock.
     pub(crate) submitted: AtomicU64,
-    /// Tasks ended, per worker, and by all other threads in the last entry.
-    finished: Vec<CachePadded<AtomicU64>>,
+    /// Tasks started and ended, per worker, and by all other threads in the last entry.
+    progress: Vec<CachePadded<Progress>>,
     /// Ready tasks from outside the pool.
     pub(crate) submitted_ready: Stealer<u32>,
     /// The workers' ready tasks.
@@ -49,6 +49,18 @@ pub(crate) struct Inner {
     quit: AtomicBool,
 }
 
+/// How many tasks the threads of a lane have started and ended. One writer at a time.
+struct Progress {
+    started: AtomicU64,
+    finished: AtomicU64,
+}
+
+impl Progress {
+    fn new() -> Self {
+        Progress { started: AtomicU64::new(0), finished: AtomicU64::new(0) }
+    }
+}
+
 static NEXT_ID: StdAtomicU64 = StdAtomicU64::new(1);
 
 impl Inner {
@@ -64,7 +76,7 @@ impl Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             table: SlotTable::new(),
             submitted: AtomicU64::new(0),
-            finished: (0..=workers.len()).map(|_| AtomicU64::new(0).into()).collect(),
+            progress: (0..=workers.len()).map(|_| Progress::new().into()).collect(),
             submitted_ready: queue.stealer(),
             submitter: Mutex::new(Submitter::new(queue)),
             stealers: workers.iter().map(Worker::stealer).collect(),
@@ -92,13 +104,35 @@ impl Inner {
 
     /// Tasks ended so far; exact when nothing runs, else a lower bound.
     pub(crate) fn finished(&self) -> u64 {
-        self.finished.iter().map(|count| count.load(Ordering::Acquire)).sum()
+        self.progress.iter().map(|lane| lane.finished.load(Ordering::Acquire)).sum()
     }
 
     /// Counts a task as ended; `lane` is the thread's own, or the last one with its lock held.
     pub(crate) fn count_finished(&self, lane: usize) {
-        let count = &self.finished[lane];
+        let count = &self.progress[lane].finished;
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+    }
+
+    /// Counts a task as started, as above.
+    pub(crate) fn count_started(&self, lane: usize) {
+        let count = &self.progress[lane].started;
+        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        if self.totals.clock.is_waiting() {
+            self.note_starvation();
+        }
+    }
+
+    /// If a thread waits and every submitted task has been started, workers starve from now on.
+    ///
+    /// Called by whoever starts a task or goes idle, and when a wait begins; one of them is the
+    /// last, and sees the others' counts.
+    pub(crate) fn note_starvation(&self) {
+        fence(Ordering::SeqCst);
+        let started: u64 =
+            self.progress.iter().map(|lane| lane.started.load(Ordering::Relaxed)).sum();
+        if started == self.submitted.load(Ordering::Acquire) {
+            self.totals.clock.starve(self.recorder.now());
+        }
     }
 
     /// Whether every submitted task has ended.
@@ -170,13 +204,16 @@ impl Inner {
     /// Runs `wait` and records how long it took and why.
     pub(crate) fn record_wait<R>(&self, cause: Cause, name: &str, wait: impl FnOnce() -> R) -> R {
         let start = self.recorder.now();
-        self.totals.clock.begin(cause, start);
+        let tracing = self.recorder.enabled();
+        let named = if tracing { self.recorder.intern(name) } else { 0 };
+        self.totals.clock.begin(cause, named, start);
+        self.note_starvation();
         let result = wait();
         let end = self.recorder.now();
-        self.totals.clock.end(end);
+        self.recorder.starved(self.totals.clock.end(end));
         self.totals.waited(cause, name, end - start);
-        if self.recorder.enabled() {
-            let name = self.recorder.intern(name);
+        if tracing {
+            let name = named;
             let label = Default::default();
             let span = RawSpan { kind: SpanKind::Wait, cause, name, start, end, label };
             self.main_context().writer.write(span);

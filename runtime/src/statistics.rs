@@ -1,8 +1,8 @@
 //! Running totals: what workers did, why they were idle, and for what the main thread waited.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
 
@@ -106,49 +106,109 @@ impl Statistics {
 /// Nanoseconds per cause, in the order of [`Cause::ALL`].
 pub(crate) type CauseTimes = [u64; Cause::ALL.len()];
 
-/// How long the main thread has waited for each cause so far, including a wait in progress.
+/// For how long, so far, workers were starved by each cause for which the main thread waited.
 ///
-/// A worker reads it when an idle interval begins and when it ends: the difference is how that
-/// interval divides among the causes.
+/// A wait *starves* the workers from the moment when every submitted task has been started:
+/// until then, an idle worker lacks a ready task because of dependencies, not because of the
+/// wait. (A full window starves from its beginning: only the window keeps further tasks out.)
+///
+/// A worker reads the clock when an idle interval begins and when it ends: the difference is
+/// how that interval divides among the causes, and the rest is for want of a ready task.
 #[derive(Default)]
-pub(crate) struct CauseClock(Mutex<CauseClockState>);
+pub(crate) struct CauseClock {
+    waiting: AtomicBool,
+    state: Mutex<CauseClockState>,
+}
 
 #[derive(Default)]
 struct CauseClockState {
     times: CauseTimes,
-    /// Waits in progress; the first one's cause counts.
+    /// Waits in progress; the first one counts.
     depth: u32,
-    current: Option<(usize, u64)>,
+    current: Option<Waiting>,
+    starved_since: Option<u64>,
+}
+
+/// A wait in progress: its cause, and the name that it has in a trace.
+#[derive(Clone, Copy)]
+struct Waiting {
+    cause: Cause,
+    name: u32,
+}
+
+/// An interval in which a wait starved the workers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Starved {
+    pub(crate) cause: Cause,
+    pub(crate) name: u32,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+}
+
+impl CauseClockState {
+    fn feed(&mut self, now: u64) -> Option<Starved> {
+        let Waiting { cause, name } = self.current?;
+        let start = self.starved_since.take()?;
+        if let Some(index) = Cause::ALL.iter().position(|c| *c == cause) {
+            self.times[index] += now.saturating_sub(start);
+        }
+        Some(Starved { cause, name, start, end: now.max(start) })
+    }
 }
 
 impl CauseClock {
-    fn state(&self) -> std::sync::MutexGuard<'_, CauseClockState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, CauseClockState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn begin(&self, cause: Cause, now: u64) {
+    /// Whether a thread waits. Exact only after a fence.
+    #[inline]
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin(&self, cause: Cause, name: u32, now: u64) {
         let mut state = self.state();
         state.depth += 1;
         if state.depth == 1 {
-            state.current = Cause::ALL.iter().position(|c| *c == cause).map(|i| (i, now));
+            state.current = Some(Waiting { cause, name });
+            state.starved_since = (cause == Cause::Window).then_some(now);
+            self.waiting.store(true, Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn end(&self, now: u64) {
+    /// Every submitted task has been started: if a thread waits, workers starve from now on.
+    pub(crate) fn starve(&self, now: u64) {
+        let mut state = self.state();
+        if state.current.is_some() {
+            state.starved_since.get_or_insert(now);
+        }
+    }
+
+    /// A task was submitted during a wait: workers starve no longer.
+    pub(crate) fn feed(&self, now: u64) -> Option<Starved> {
+        self.state().feed(now)
+    }
+
+    pub(crate) fn end(&self, now: u64) -> Option<Starved> {
         let mut state = self.state();
         state.depth -= 1;
-        if state.depth == 0
-            && let Some((cause, since)) = state.current.take()
-        {
-            state.times[cause] += now.saturating_sub(since);
+        if state.depth > 0 {
+            return None;
         }
+        self.waiting.store(false, Ordering::Relaxed);
+        let starved = state.feed(now);
+        state.current = None;
+        starved
     }
 
     pub(crate) fn read(&self, now: u64) -> CauseTimes {
         let state = self.state();
         let mut times = state.times;
-        if let Some((cause, since)) = state.current {
-            times[cause] += now.saturating_sub(since);
+        if let (Some(waiting), Some(since)) = (state.current, state.starved_since)
+            && let Some(index) = Cause::ALL.iter().position(|c| *c == waiting.cause)
+        {
+            times[index] += now.saturating_sub(since);
         }
         times
     }
@@ -208,7 +268,7 @@ impl LaneTotals {
         add(&self.cancelled, 1);
     }
 
-    fn idle_totals(&self) -> std::sync::MutexGuard<'_, IdleTotals> {
+    fn idle_totals(&self) -> MutexGuard<'_, IdleTotals> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -284,20 +344,26 @@ mod tests {
     #[test]
     fn an_idle_interval_divides_among_the_causes() {
         let (clock, totals) = (CauseClock::default(), LaneTotals::default());
-        clock.begin(Cause::Barrier, 100);
-        totals.idle_begin(150, &clock);
-        clock.begin(Cause::Acquire, 160);
-        clock.end(170);
-        clock.end(200);
-        clock.begin(Cause::Window, 220);
+        clock.begin(Cause::Barrier, 4, 100);
+        totals.idle_begin(120, &clock);
+        // Until here there were tasks that had not been started.
+        clock.starve(150);
+        clock.starve(155);
+        clock.begin(Cause::Acquire, 5, 160);
+        assert_eq!(clock.end(170), None);
+        let starved = Starved { cause: Cause::Barrier, name: 4, start: 150, end: 180 };
+        assert_eq!(clock.feed(180), Some(starved), "a body has submitted a task");
+        assert_eq!(clock.end(200), None);
+        clock.starve(205);
+        clock.begin(Cause::Window, 6, 220);
         // The interval in progress counts up to the reading, and once.
         let half = totals.read(210, &clock).idle_ns;
-        assert_eq!((half[&Cause::Barrier], half[&Cause::NoReadyTask]), (50, 10));
-        assert_eq!(totals.idle_end(250, &clock), Some(150));
+        assert_eq!((half[&Cause::Barrier], half[&Cause::NoReadyTask]), (30, 60));
+        assert_eq!(totals.idle_end(250, &clock), Some(120));
         let idle = totals.read(300, &clock).idle_ns;
-        assert_eq!(idle[&Cause::Barrier], 50);
+        assert_eq!(idle[&Cause::Barrier], 30);
         assert_eq!(idle[&Cause::Window], 30);
-        assert_eq!(idle[&Cause::NoReadyTask], 20);
-        assert_eq!(idle.values().sum::<u64>(), 100);
+        assert_eq!(idle[&Cause::NoReadyTask], 70);
+        assert_eq!(idle.values().sum::<u64>(), 130);
     }
 }

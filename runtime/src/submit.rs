@@ -178,6 +178,9 @@ impl Inner {
         let sequence = self.submitted.load(Ordering::Relaxed);
         self.submitted.store(sequence + 1, Ordering::Release);
         meta.sequence = sequence;
+        if self.totals.clock.is_waiting() {
+            self.recorder.starved(self.totals.clock.feed(self.recorder.now()));
+        }
         // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
         unsafe { self.table.slot(task.slot()).cell.fill(meta, job) };
         let ready = submitter.publish(self, task, claims);

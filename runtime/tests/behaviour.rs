@@ -320,6 +320,34 @@ fn the_start_hook_runs_on_each_worker_before_build_returns() {
 }
 
 #[test]
+fn a_wait_is_to_blame_only_once_every_task_has_been_started() {
+    let rt = runtime(2);
+    let cell = Shared::new(&rt);
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(3));
+    rt.trace_start();
+    rt.spawn("first", cell.write(), move |_| pause()).expect("accepted");
+    rt.spawn("second", cell.write(), move |_| pause()).expect("accepted");
+    rt.wait().expect("nothing failed");
+    rt.trace_stop();
+    let trace = rt.trace_take("t", Default::default());
+    let task = |name| {
+        let named = |s: &&millrace_runtime::trace::Span| trace.names[s.name as usize] == name;
+        *trace.spans.iter().find(named).expect("recorded")
+    };
+    let (first, second) = (task("first"), task("second"));
+    let idle = trace.spans.iter().filter(|s| s.kind == SpanKind::Idle && s.lane != first.lane);
+    for span in idle.filter(|s| s.lane != second.lane && s.start < second.end) {
+        // While the first task runs, the second is not ready; then all have been started.
+        if span.end <= first.end {
+            assert_eq!(span.cause, Cause::NoReadyTask, "{span:?}");
+        }
+        if span.start >= second.start {
+            assert_eq!(span.cause, Cause::Drain, "{span:?}");
+        }
+    }
+}
+
+#[test]
 fn a_trace_shows_tasks_idle_time_and_waits_with_their_causes() {
     let rt = runtime(2);
     let cell = Shared::new(&rt);

@@ -105,6 +105,7 @@ fn guarded<R>(f: impl FnOnce() -> R) -> Result<R, String> {
 impl Inner {
     /// Runs the ready task in `slot` and ends it; returns a successor to run next.
     pub(crate) fn execute(&self, slot: u32, context: &mut Context) -> Option<u32> {
+        self.count_started(context.lane);
         let failure = match self.table.slot(slot).cancelled_by() {
             Some(failure) => {
                 self.discard(slot, failure, context);

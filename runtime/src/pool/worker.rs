@@ -124,6 +124,9 @@ fn idle(
 ) -> Option<u32> {
     let timed = inner.timing || inner.recorder.enabled();
     let totals = inner.totals(worker);
+    if inner.totals.clock.is_waiting() {
+        inner.note_starvation();
+    }
     if timed {
         totals.idle_begin(inner.recorder.now(), &inner.totals.clock);
     }

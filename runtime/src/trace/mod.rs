@@ -1,9 +1,9 @@
 //! Recording and reading of execution traces.
 //!
 //! Each lane (the main thread, each worker) writes spans to its own buffer, without locks; an
-//! idle interval of a worker is cut, when the trace is taken, at the main thread's waits, so
-//! that each piece carries the cause for which the main thread waited, or says that no task was
-//! ready. While recording is off, a task costs one relaxed load more.
+//! idle interval of a worker is cut, when the trace is taken, where the main thread's waits
+//! began to starve the workers (every submitted task had been started) and where they ended. So
+//! each piece carries the cause of the wait that was to blame, or says that no task was ready. While recording is off, a task costs one relaxed load more.
 
 mod document;
 mod lane;

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::lane::{LaneBuffer, LaneWriter, RawSpan};
+use crate::statistics::Starved;
+
 use super::{Cause, FORMAT, Lane, LaneKind, Mark, MarkKind, Span, SpanKind, Trace, VERSION};
 
 /// Spans that a lane keeps until they are taken: 128 MB each at most.
@@ -27,6 +29,8 @@ pub(crate) struct Recorder {
     until: AtomicU64,
     names: Mutex<Names>,
     marks: Mutex<Vec<Mark>>,
+    /// When the main thread's waits starved the workers, in time order.
+    starved: Mutex<Vec<Starved>>,
     lanes: Vec<(Lane, Arc<LaneBuffer>)>,
 }
 
@@ -58,6 +62,7 @@ impl Recorder {
             until: AtomicU64::new(0),
             names: Mutex::default(),
             marks: Mutex::default(),
+            starved: Mutex::default(),
             lanes,
         };
         (recorder, writers)
@@ -86,6 +91,7 @@ impl Recorder {
             buffer.take_dropped();
         }
         lock(&self.marks).clear();
+        lock(&self.starved).clear();
         self.since.store(self.now(), Ordering::Relaxed);
         self.enabled.store(true, Ordering::Relaxed);
     }
@@ -93,6 +99,15 @@ impl Recorder {
     pub(crate) fn stop(&self) {
         if self.enabled.swap(false, Ordering::Relaxed) {
             self.until.store(self.now(), Ordering::Relaxed);
+        }
+    }
+
+    /// Notes when a wait starved the workers.
+    pub(crate) fn starved(&self, interval: Option<Starved>) {
+        if let Some(interval) = interval
+            && self.enabled()
+        {
+            lock(&self.starved).push(interval);
         }
     }
 
@@ -148,15 +163,14 @@ impl Recorder {
             dropped += buffer.take_dropped();
             lanes.push(spans);
         }
-        let waits: Vec<RawSpan> =
-            lanes[0].iter().filter(|span| span.kind == SpanKind::Wait).copied().collect();
+        let starved = std::mem::take(&mut *lock(&self.starved));
         let idle_name = self.intern(Cause::NoReadyTask.label());
         let mut spans = Vec::new();
         for (lane, raw) in lanes.iter().enumerate() {
             for span in raw {
                 let mut push = |raw: RawSpan| spans.push(finish(lane as u32, raw, since));
                 if span.kind == SpanKind::Idle {
-                    split_idle(*span, idle_name, &waits, push);
+                    split_idle(*span, idle_name, &starved, push);
                 } else {
                     push(*span);
                 }
@@ -195,22 +209,17 @@ fn finish(lane: u32, raw: RawSpan, since: u64) -> Span {
     }
 }
 
-/// Cuts an idle interval of a worker where the main thread's waits begin and end: while the
-/// main thread waited, its cause is the worker's; else no task was ready.
+/// Cuts an idle interval of a worker where the main thread's waits began and ceased to starve
+/// the workers: in between, the wait's cause is the worker's; else no task was ready.
 ///
-/// `waits` is sorted by start; outer waits come before the ones nested in them and stand for
-/// them.
-fn split_idle(idle: RawSpan, idle_name: u32, waits: &[RawSpan], mut push: impl FnMut(RawSpan)) {
+/// `starved` is in time order and free of overlaps.
+fn split_idle(idle: RawSpan, idle_name: u32, starved: &[Starved], mut push: impl FnMut(RawSpan)) {
     let piece = |start, end, cause, name| RawSpan { start, end, cause, name, ..idle };
     let mut at = idle.start;
-    // The first wait that may reach into the interval: ends are sorted too, but for nested ones.
-    let first = waits.partition_point(|wait| wait.end <= idle.start);
-    for wait in &waits[first..] {
+    let first = starved.partition_point(|wait| wait.end <= idle.start);
+    for wait in &starved[first..] {
         if wait.start >= idle.end {
             break;
-        }
-        if wait.end <= at {
-            continue;
         }
         if wait.start > at {
             push(piece(at, wait.start, Cause::NoReadyTask, idle_name));
@@ -236,11 +245,11 @@ mod tests {
     }
 
     #[test]
-    fn idle_time_takes_the_cause_of_the_main_threads_wait() {
+    fn idle_time_takes_the_cause_of_the_wait_that_starves_the_workers() {
         let waits = [
-            span(SpanKind::Wait, 0, 5, Cause::Drain, 1),
-            span(SpanKind::Wait, 12, 20, Cause::Barrier, 2),
-            span(SpanKind::Wait, 30, 90, Cause::Window, 3),
+            Starved { start: 0, end: 5, cause: Cause::Drain, name: 1 },
+            Starved { start: 12, end: 20, cause: Cause::Barrier, name: 2 },
+            Starved { start: 30, end: 90, cause: Cause::Window, name: 3 },
         ];
         let mut pieces = Vec::new();
         let idle = span(SpanKind::Idle, 3, 40, Cause::None, 0);
@@ -263,9 +272,10 @@ mod tests {
             cuts in prop::collection::btree_set(0u64..1000, 0..20), start in 0u64..900, length in 0u64..300
         ) {
             let cuts: Vec<u64> = cuts.into_iter().collect();
-            let waits: Vec<RawSpan> = cuts
+            let (cause, name) = (Cause::Barrier, 1);
+            let waits: Vec<Starved> = cuts
                 .chunks_exact(2)
-                .map(|c| span(SpanKind::Wait, c[0], c[1], Cause::Barrier, 1))
+                .map(|c| Starved { start: c[0], end: c[1], cause, name })
                 .collect();
             let idle = span(SpanKind::Idle, start, start + length, Cause::None, 0);
             let mut at = start;
