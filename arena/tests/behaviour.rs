@@ -179,8 +179,13 @@ fn a_barrier_is_in_the_trace() {
     rt.trace_start();
     let arena = Arena::new(&rt, "batch");
     let x = arena.alloc::<u32>(1).expect("memory");
-    let pause = |_: &mut [u32]| std::thread::sleep(std::time::Duration::from_millis(5));
-    rt.spawn("sleep", x.overwrite(), pause).expect("alive");
+    let observer = rt.clone();
+    let until_barrier = move |_: &mut [u32]| {
+        while observer.statistics().waits.is_empty() {
+            std::thread::yield_now();
+        }
+    };
+    rt.spawn("hold", x.overwrite(), until_barrier).expect("alive");
     arena.reset().expect("no failure");
     let trace = rt.trace_take("t", Default::default());
     let waits: Vec<_> = trace.spans.iter().filter(|s| s.cause == Cause::Barrier).collect();

@@ -207,11 +207,12 @@ impl Inner {
         let tracing = self.recorder.enabled();
         let named = if tracing { self.recorder.intern(name) } else { 0 };
         self.totals.clock.begin(cause, named, start);
+        self.totals.wait_begins(cause, name);
         self.note_starvation();
         let result = wait();
         let end = self.recorder.now();
         self.recorder.starved(self.totals.clock.end(end));
-        self.totals.waited(cause, name, end - start);
+        self.totals.wait_ends(cause, name, end - start);
         if tracing {
             let name = named;
             let label = Default::default();

@@ -64,9 +64,9 @@ impl WorkerStatistics {
 /// How often and how long threads outside the pool waited for one thing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitTotal {
-    /// Waits.
+    /// Waits, counted when they begin.
     pub count: u64,
-    /// Nanoseconds.
+    /// Nanoseconds, counted when a wait ends.
     pub ns: u64,
 }
 
@@ -91,7 +91,7 @@ impl Statistics {
                     let total = WaitTotal { count: now.count - then.count, ns: now.ns - then.ns };
                     (key.clone(), total)
                 })
-                .filter(|(_, total)| total.count > 0)
+                .filter(|(_, total)| *total != WaitTotal::default())
                 .collect(),
             submitted: self.submitted - earlier.submitted,
         }
@@ -318,11 +318,17 @@ impl Totals {
         }
     }
 
-    pub(crate) fn waited(&self, cause: Cause, name: &str, ns: u64) {
+    fn wait_total(&self, cause: Cause, name: &str, change: impl FnOnce(&mut WaitTotal)) {
         let mut waits = self.waits.lock().unwrap_or_else(PoisonError::into_inner);
-        let total = waits.entry((cause, name.to_owned())).or_default();
-        total.count += 1;
-        total.ns += ns;
+        change(waits.entry((cause, name.to_owned())).or_default());
+    }
+
+    pub(crate) fn wait_begins(&self, cause: Cause, name: &str) {
+        self.wait_total(cause, name, |total| total.count += 1);
+    }
+
+    pub(crate) fn wait_ends(&self, cause: Cause, name: &str, ns: u64) {
+        self.wait_total(cause, name, |total| total.ns += ns);
     }
 
     pub(crate) fn read(&self, at_ns: u64, submitted: u64) -> Statistics {

@@ -319,14 +319,24 @@ fn the_start_hook_runs_on_each_worker_before_build_returns() {
     assert_eq!(seen.load(Ordering::SeqCst), 0x01_01_01);
 }
 
+/// Returns once a thread outside the pool has begun to wait for `cause`.
+fn until_waiting(rt: &Runtime, cause: Cause) {
+    while rt.statistics().waits.iter().all(|((c, _), total)| *c != cause || total.count == 0) {
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_wait_is_to_blame_only_once_every_task_has_been_started() {
     let rt = runtime(2);
     let cell = Shared::new(&rt);
-    let pause = || std::thread::sleep(std::time::Duration::from_millis(3));
     rt.trace_start();
-    rt.spawn("first", cell.write(), move |_| pause()).expect("accepted");
-    rt.spawn("second", cell.write(), move |_| pause()).expect("accepted");
+    // Neither ends before the wait has begun.
+    for name in ["first", "second"] {
+        let observer = rt.clone();
+        let body = move |_: &mut _| until_waiting(&observer, Cause::Drain);
+        rt.spawn(name, cell.write(), body).expect("accepted");
+    }
     rt.wait().expect("nothing failed");
     rt.trace_stop();
     let trace = rt.trace_take("t", Default::default());
@@ -354,9 +364,10 @@ fn a_trace_shows_tasks_idle_time_and_waits_with_their_causes() {
     rt.trace_start();
     rt.mark_batch(0);
     for i in 0..10 {
-        let pause = || std::thread::sleep(std::time::Duration::from_millis(1));
+        let observer = rt.clone();
+        let body = move |_: &mut _| until_waiting(&observer, Cause::Drain);
         let task = rt.task("step").batch(i).layer(2).shard(1);
-        task.spawn(cell.write(), move |_| pause()).expect("accepted");
+        task.spawn(cell.write(), body).expect("accepted");
     }
     rt.wait().expect("nothing failed");
     rt.trace_stop();
