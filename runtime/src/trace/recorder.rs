@@ -212,7 +212,8 @@ fn finish(lane: u32, raw: RawSpan, since: u64) -> Span {
 /// Cuts an idle interval of a worker where the main thread's waits began and ceased to starve
 /// the workers: in between, the wait's cause is the worker's; else no task was ready.
 ///
-/// `starved` is in time order and free of overlaps.
+/// `starved` is in time order and free of overlaps. No piece is empty, so an empty interval has
+/// none.
 fn split_idle(idle: RawSpan, idle_name: u32, starved: &[Starved], mut push: impl FnMut(RawSpan)) {
     let piece = |start, end, cause, name| RawSpan { start, end, cause, name, ..idle };
     let mut at = idle.start;
@@ -226,8 +227,10 @@ fn split_idle(idle: RawSpan, idle_name: u32, starved: &[Starved], mut push: impl
             at = wait.start;
         }
         let end = wait.end.min(idle.end);
-        push(piece(at, end, wait.cause, wait.name));
-        at = end;
+        if at < end {
+            push(piece(at, end, wait.cause, wait.name));
+            at = end;
+        }
     }
     if at < idle.end {
         push(piece(at, idle.end, Cause::NoReadyTask, idle_name));
