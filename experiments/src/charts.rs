@@ -9,6 +9,7 @@ use millrace_runtime::trace::Trace;
 
 use crate::combination::Combination;
 use crate::failure::{Failure, chain};
+use crate::interrupt;
 use crate::options::{BatchRange, GanttOptions};
 use crate::output::{Output, write_file};
 
@@ -28,6 +29,8 @@ pub fn gantt(options: &GanttOptions) -> Result<(), Failure> {
     let svg = chart.render().map_err(|error| {
         Failure::failed(format_args!("cannot draw {}: {}", options.trace.display(), chain(&error)))
     })?;
+    // Up to here Ctrl-C just ends the process; from here on the file is finished first.
+    interrupt::install()?;
     write_file(&options.out, |file| file.write_all(svg.as_bytes()))
 }
 

@@ -5,6 +5,9 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// The exit code after Ctrl-C or a termination signal.
+pub const INTERRUPTED: u8 = 130;
+
 /// What stopped the command.
 ///
 /// | kind | exit code |
@@ -71,7 +74,7 @@ impl Failure {
             Kind::BrokenPipe => 0,
             Kind::Failure => 1,
             Kind::Usage => 2,
-            Kind::Interrupted => 130,
+            Kind::Interrupted => INTERRUPTED,
         }
     }
 

@@ -86,12 +86,14 @@ pub fn single(arena: ArenaMode, loader: LoaderMode) -> ExitCode {
 
 fn run_millrace() -> Result<(), Failure> {
     let Some(cli) = options::parse::<Cli>(std::env::args_os())? else { return Ok(()) };
-    interrupt::install()?;
-    match cli.command {
-        None => compare::compare(&cli.compare),
-        Some(Command::Compare(options)) => compare::compare(&options),
-        Some(Command::Train(options)) => train::train(&options),
-        Some(Command::Gantt(options)) => charts::gantt(&options),
+    let command = cli.command.unwrap_or(Command::Compare(cli.compare));
+    if !matches!(command, Command::Gantt(_)) {
+        interrupt::install()?;
+    }
+    match command {
+        Command::Compare(options) => compare::compare(&options),
+        Command::Train(options) => train::train(&options),
+        Command::Gantt(options) => charts::gantt(&options),
     }
 }
 

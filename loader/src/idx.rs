@@ -14,7 +14,7 @@ mod dir;
 mod write;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{self, BufRead, BufReader};
 use std::path::Path;
 
 pub use dir::read_dir;
@@ -121,8 +121,12 @@ pub fn parse_labels(
 }
 
 fn open(path: &Path) -> Result<Input<BufReader<File>>, DataError> {
-    let file =
-        File::open(path).map_err(|source| DataError::Read { file: path.to_owned(), source })?;
+    let refused = |source| DataError::Read { file: path.to_owned(), source };
+    // Opening a pipe would wait for its writer, for ever if there is none.
+    if !std::fs::metadata(path).map_err(refused)?.is_file() {
+        return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
+    }
+    let file = File::open(path).map_err(refused)?;
     Input::new(path, BufReader::with_capacity(STEP, file))
 }
 

@@ -105,3 +105,21 @@ fn files_that_do_not_go_together() {
          this file holds labels, wanted images: are the two files swapped?"
     );
 }
+
+#[test]
+fn what_is_no_file_is_refused_not_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), NAMES);
+    let images = dir.path().join(NAMES[0]);
+    fs::remove_file(&images).unwrap();
+    fs::create_dir(&images).unwrap();
+    let expected = format!("\"DIR/{}\": not a regular file", NAMES[0]);
+    assert_eq!(error(dir.path()), expected);
+    #[cfg(target_os = "linux")]
+    {
+        fs::remove_dir(&images).unwrap();
+        // Would never end.
+        std::os::unix::fs::symlink("/dev/zero", &images).unwrap();
+        assert_eq!(error(dir.path()), expected);
+    }
+}

@@ -23,7 +23,7 @@ Examples:
 
 const TRAIN_EXAMPLES: &str = "\
 Examples:
-  millrace train --arena double --loader advanced
+  millrace train                            two batch arenas and the advanced loader
   millrace train --arena 'ring(3)' --loader naive --epochs 1 --trace
   millrace train --arena single --loader naive --workers 0 --json";
 
@@ -87,10 +87,10 @@ pub struct SingleCli {
 #[derive(Clone, Debug, Args)]
 pub struct TrainOptions {
     /// Batch arenas: how many batches may be in memory at once
-    #[arg(long, value_parser = ArenaModeParser)]
+    #[arg(long, value_parser = ArenaModeParser, default_value = "double")]
     pub arena: ArenaMode,
     /// Batch loader: when a batch is loaded and its memory used again
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, default_value = "advanced")]
     pub loader: LoaderMode,
     /// The other options.
     #[command(flatten)]

@@ -23,7 +23,6 @@ fn wrong_use() {
         ("--epoch 3", &["'--epochs'"]),
         ("train --arena triple --loader naive", &["'triple'", "single, double"]),
         ("train --arena single --loader advance", &["'advance'", "'advanced'"]),
-        ("train --arena single", &["--loader"]),
         ("gantt", &["<TRACE>"]),
         ("compere", &["'compere'", "'compare'"]),
     ] {

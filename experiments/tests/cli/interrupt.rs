@@ -1,6 +1,7 @@
 //! Comparisons that are stopped, and runs that die, in the middle.
 
 use std::fs;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
@@ -142,4 +143,25 @@ fn a_run_does_not_outlive_a_comparison_that_was_killed() {
     let run = run_of(&comparison);
     signal_and_wait(comparison, Signal::KILL);
     assert_gone(run);
+}
+
+/// Nothing is ever written to the pipe that the command reads.
+#[test]
+fn reading_a_trace_that_never_comes_can_be_interrupted() {
+    let gantt = Command::new(assert_cmd::cargo::cargo_bin("millrace"))
+        .args(["gantt", "/dev/stdin", "--out", "never.svg"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let fds = format!("/proc/{}/fd/3", gantt.id());
+    until("the pipe to be opened", || Path::new(&fds).exists().then_some(()));
+    kill_process(pid(&gantt), Signal::INT).expect("it runs");
+    let Output { status, .. } = {
+        let mut gantt = gantt;
+        let _open = gantt.stdin.take();
+        gantt.wait_with_output().expect("it ends")
+    };
+    assert_eq!(status.signal(), Some(Signal::INT.as_raw()));
 }
