@@ -51,5 +51,7 @@ cat "$work"/*/table.csv | awk -F, -v runs="$runs" '
                 name, median(rate, name), least, most, median(wait, name), median(busy, name), \
                 median(idle, name), arena[name], median(rss, name), accuracy[name]
         }
-    }' > docs/figures/table.md
-cat docs/figures/table.md
+    }' > "$work/table.md"
+cat "$work/table.md"
+# The table stands between two comments of the README.
+sed -i -e "/^<!-- figures -->/r $work/table.md" -e '/^<!-- figures -->/,/^<!-- end of figures -->/{/^|/d}' README.md

@@ -118,7 +118,7 @@ pub enum LoaderMode {
     Prefetch,
     /// Two arenas in turn, nothing ahead.
     Double,
-    /// Load ahead and recycle late: nothing waits.
+    /// Load ahead; wait only while every slot is in use.
     Advanced,
 }
 

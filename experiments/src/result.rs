@@ -159,6 +159,14 @@ impl TimeReport {
         self.worker_share(self.worker_busy, seconds)
     }
 
+    /// Share of the workers' time that is neither spent in bodies nor idle: the runtime's own
+    /// work between tasks, and time that the system gave to other threads meanwhile.
+    pub fn scheduling_share(&self, seconds: f64) -> Reading<f64> {
+        let idle = sum(self.worker_idle.iter().map(|idle| idle.seconds));
+        let all = seconds * self.workers as f64;
+        self.worker_share((all - self.worker_busy - idle).max(0.0), seconds)
+    }
+
     fn worker_share(&self, part: f64, seconds: f64) -> Reading<f64> {
         match self.workers {
             0 => Reading::unavailable("there is no worker: tasks ran where they were submitted"),
@@ -252,7 +260,7 @@ impl Row {
         match &self.outcome {
             Outcome::Finished { .. } => None,
             Outcome::Failed { reason } => Some(format!("failed: {reason}")),
-            Outcome::NotRun => Some("not run: stopped by the user".to_owned()),
+            Outcome::NotRun => Some("not finished: stopped by the user".to_owned()),
         }
     }
 }
@@ -344,6 +352,7 @@ mod tests {
         assert_eq!(result.wait_share(Cause::Barrier).value(), Some(0.25));
         assert_eq!(result.time.idle_share(Cause::Barrier, 2.0).value(), Some(0.25));
         assert_eq!(result.time.busy_share(2.0).value(), Some(0.625));
+        assert_eq!(result.time.scheduling_share(2.0).value(), Some(0.125));
         assert_eq!(result.images_per_second().value(), Some(600.0));
         let inline = TimeReport { workers: 0, ..result.time };
         assert!(inline.busy_share(2.0).reason().is_some());

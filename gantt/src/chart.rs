@@ -116,7 +116,7 @@ impl<'a> Chart<'a> {
         check(self.trace)?;
         let palette = Palette::new(&[self.trace]);
         let view = View::new(self.trace, &self.selection, &palette)?;
-        let layout = Layout::new(view, &palette, f64::from(self.width));
+        let layout = Layout::new(view, &palette, &self.selection, f64::from(self.width));
         figure(layout.width, layout.height, |canvas| layout.draw(canvas))
     }
 }
@@ -142,8 +142,14 @@ pub(crate) fn name_room<'n>(names: impl Iterator<Item = &'n str>) -> f64 {
 }
 
 /// The facts about a run, then where its time went, as lines that fit a width.
-fn facts(view: &View<'_>, width: f64) -> Vec<String> {
-    let facts = view.trace.meta.iter().map(|(key, value)| (DOT, format!("{key} {value}")));
+///
+/// Batches that were chosen are told in place of those of the whole trace.
+fn facts(view: &View<'_>, selection: &Selection, width: f64) -> Vec<String> {
+    let mut meta = view.trace.meta.clone();
+    if let Selection::Batches(range) = selection {
+        meta.insert("batches".to_owned(), format!("{}..{}", range.start, range.end));
+    }
+    let facts = meta.into_iter().map(|(key, value)| (DOT, format!("{key} {value}")));
     let mut lines = wrapped(facts, width);
     lines.truncate(FACT_LINES);
     lines.extend(wrapped(shares(&view.summary), width));
@@ -182,9 +188,9 @@ struct Layout<'a> {
 }
 
 impl<'a> Layout<'a> {
-    fn new(view: View<'a>, palette: &Palette, width: f64) -> Self {
+    fn new(view: View<'a>, palette: &Palette, selection: &Selection, width: f64) -> Self {
         let inner = width - 2.0 * MARGIN;
-        let facts = facts(&view, inner);
+        let facts = facts(&view, selection, inner);
         let rest = view.summary.lanes.iter().any(|lane| lane.rest > 0);
         let legend = Legend::new(&view.used, palette, rest, inner);
         // Below the title, and with a warning where spans are missing.

@@ -193,13 +193,13 @@ fn counters(result: &RunResult) -> Markup {
         div.scroll tabindex="0" { table {
             thead { tr {
                 th {}
+                th scope="col" { "all workers" }
                 @for (name, _) in threads { th scope="col" { (name) } }
-                th scope="col" { "sum" }
             } }
             tbody { @for event in events() { tr {
                 th scope="row" { (event.label()) }
-                @for (_, counts) in threads { td { (count(&counts.reading(event), event)) } }
                 td { (count(&result.counters.workers.reading(event), event)) }
+                @for (_, counts) in threads { td { (count(&counts.reading(event), event)) } }
             } } }
         } }
     }

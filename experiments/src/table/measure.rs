@@ -150,10 +150,17 @@ pub const MEASURES: &[Measure] = &[
     brief("idle_no_ready_task_share", "workers idle: no ready task", Unit::Share, |r| {
         idle(r, Cause::NoReadyTask)
     }),
+    brief("scheduling_share", "workers: scheduling", Unit::Share, |r| {
+        r.time.scheduling_share(r.seconds)
+    }),
     detail("tasks", "tasks", Unit::Count, |r| count(r.time.tasks)),
-    brief("peak_arena_bytes", "peak of arenas", Unit::Bytes, |r| count(r.peak_arena_bytes())),
+    brief("peak_arena_bytes", "arenas, peak in training", Unit::Bytes, |r| {
+        count(r.peak_arena_bytes())
+    }),
     detail("late_chunks", "chunks allocated late", Unit::Count, |r| count(r.late_chunks() as u64)),
-    brief("peak_rss_bytes", "peak RSS", Unit::Bytes, |r| r.peak_resident.map(|b| b as f64)),
+    brief("peak_rss_bytes", "RSS, peak in training", Unit::Bytes, |r| {
+        r.peak_resident.map(|b| b as f64)
+    }),
     brief("llc_load_miss_ratio", "LLC load misses/loads", Unit::Share, |r| r.llc_load_miss_ratio()),
     brief("llc_store_miss_ratio", "LLC store misses/stores", Unit::Share, |r| {
         r.llc_store_miss_ratio()
@@ -162,11 +169,11 @@ pub const MEASURES: &[Measure] = &[
         r.counters.workers.instructions_per_cycle()
     }),
     brief("energy_joules", "energy", Unit::Joules, |r| r.energy.packages.clone()),
-    brief("task_clock_seconds", "task clock", Unit::Seconds, |r| {
+    brief("task_clock_seconds", "workers: task clock", Unit::Seconds, |r| {
         counter(r, Event::TaskClock).map(|nanoseconds| nanoseconds / 1e9)
     }),
-    brief("page_faults", "page faults", Unit::Count, |r| counter(r, Event::PageFaults)),
-    brief("context_switches", "context switches", Unit::Count, |r| {
+    brief("page_faults", "workers: page faults", Unit::Count, |r| counter(r, Event::PageFaults)),
+    brief("context_switches", "workers: context switches", Unit::Count, |r| {
         counter(r, Event::ContextSwitches)
     }),
     detail("cycles", "cycles", Unit::Count, |r| counter(r, Event::Cycles)),

@@ -5,7 +5,7 @@ use comfy_table::{LineStyle, TableStyle};
 
 use super::{MEASURES, Measure};
 use crate::reading::Reading;
-use crate::result::Row;
+use crate::result::{Outcome, Row};
 
 /// The table's columns: its measures take this much, each combination that much.
 const LABEL_WIDTH: usize = 30;
@@ -48,7 +48,11 @@ fn table(rows: &[Row], notes: &mut Notes) -> Table {
 fn cell(row: &Row, measure: &Measure, notes: &mut Notes) -> String {
     let Some(result) = row.result() else {
         let reason = row.missing().unwrap_or_default();
-        return notes.mark("none", &format!("{}: {reason}", row.combination));
+        let note = match row.outcome {
+            Outcome::NotRun => reason,
+            _ => format!("{}: {reason}", row.combination),
+        };
+        return notes.mark("none", &note);
     };
     match measure.of(result) {
         Reading::Measured { value } => measure.unit.format(value),
@@ -90,7 +94,7 @@ fn superscript(number: usize) -> String {
 mod tests {
     use super::*;
     use crate::combination::Combination;
-    use crate::result::{Outcome, example};
+    use crate::result::example;
 
     fn rows() -> Vec<Row> {
         let finished = |combination| Row {

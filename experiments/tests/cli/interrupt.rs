@@ -94,7 +94,7 @@ fn an_interrupted_comparison_leaves_valid_files_and_no_process() {
         let run = run_of(&comparison);
         let output = signal_and_wait(comparison, signal);
         assert_one_line(&output, 130, &["0 of 8 combinations are finished", "run"]);
-        assert!(text(&output.stdout).contains("not run: stopped by the user"));
+        assert!(text(&output.stdout).contains("not finished: stopped by the user"));
         assert_gone(run);
         assert_valid(folder.path(), 0);
     }

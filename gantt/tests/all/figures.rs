@@ -203,6 +203,16 @@ fn batches_and_epochs_are_marked_and_thinned() {
 }
 
 #[test]
+fn the_facts_tell_the_batches_that_are_drawn() {
+    let mut trace = simulate(&Plan::new("few", 2, 9));
+    trace.meta.insert("batches".to_owned(), "0..9".to_owned());
+    let facts = |chart: Chart<'_>| chart.render().expect("a figure");
+    assert!(facts(Chart::new(&trace)).contains("batches 0..9"));
+    let three = facts(Chart::new(&trace).batches(2..5));
+    assert!(three.contains("batches 2..5") && !three.contains("0..9"));
+}
+
+#[test]
 fn uneven_marks_do_not_collide() {
     let mut trace = unmarked(simulate(&Plan::new("uneven", 1, 40)));
     let mark = |time, kind, index| Mark { time, kind, index };
