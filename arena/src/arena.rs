@@ -252,7 +252,8 @@ impl Arena {
         let (index, target) = self.end_for(turn)?;
         if let State::Closed(_) = target.state() {
             let start = Instant::now();
-            self.runtime.wait_with(call, Cause::Barrier, &self.barrier, || target.wait())?;
+            let is_free = || !matches!(target.state(), State::Closed(_));
+            self.runtime.wait_until(call, Cause::Barrier, &self.barrier, is_free)?;
             let mut ring = lock(&self.ring);
             ring.waits += 1;
             ring.wait_time += start.elapsed();

@@ -1,25 +1,21 @@
-//! A slot's memory behind its lease word: who reclaims, and how one waits for that.
+//! A slot's memory behind its lease word: who reclaims.
 //!
 //! # Steps
 //! `lease` and `release` touch the word only (see [`lease`](crate::lease)). The reclaimer, of
-//! which there is exactly one per generation, locks the memory, reclaims it, publishes the next
-//! generation *while it holds the lock*, and then wakes the waiters. A waiter looks at the word
-//! while it holds the same lock, and sleeps on the condition variable.
+//! which there is exactly one per generation, locks the memory, reclaims it, and publishes the
+//! next generation *while it holds the lock*. Whoever waits for that looks at the word
+//! ([`Gate::state`]), and the reclaimer lets it look again after it has published.
 //!
-//! # The race, and why it is safe
-//! *Lost wake-up*: between a waiter's look and its sleep the generation could be published and
-//! the wake-up sent to nobody. It cannot: the look and the sleep are one critical section
-//! (waiting gives the lock up atomically), and publishing happens inside another, so either the
-//! waiter sees the new generation or it sleeps before the wake-up is sent.
+//! # The races, and why they are safe
 //! *Allocation against reclaiming*: the owner allocates in open generations only, and under the
-//! lock, so the lock is never contended except by a waiter; no worker is held up.
+//! lock, so the lock is hardly ever contended; no worker is held up.
 //! *The owner leaves* (`abandon`): it marks the memory and closes the generation under the
 //! lock. A reclaimer is either before that, then the word is open again and the owner finds no
 //! lease on it, or after it and sees the mark. What the memory gives up is handed out of the
 //! critical section, exactly once, and is dropped without the lock.
 
 use crate::lease::{LeaseWord, Refusal, State};
-use crate::sync::{Condvar, Mutex, MutexGuard, lock, wait};
+use crate::sync::{Mutex, MutexGuard, lock};
 
 /// Memory that can be taken back when nobody uses it.
 pub(crate) trait Reclaim {
@@ -30,22 +26,17 @@ pub(crate) trait Reclaim {
     fn reclaim(&mut self) -> Self::Left;
 }
 
-/// The word of a slot, the memory behind it, and those who wait for it.
+/// The word of a slot and the memory behind it.
 #[derive(Debug)]
 pub(crate) struct Gate<M> {
     word: LeaseWord,
     memory: Mutex<M>,
-    opened: Condvar,
 }
 
 impl<M: Reclaim> Gate<M> {
     /// A gate that is open at `generation`.
     pub(crate) fn new(generation: u32, memory: M) -> Gate<M> {
-        Gate {
-            word: LeaseWord::new(generation),
-            memory: Mutex::new(memory),
-            opened: Condvar::new(),
-        }
+        Gate { word: LeaseWord::new(generation), memory: Mutex::new(memory) }
     }
 
     /// Takes a lease on `generation`, if that is the open one.
@@ -76,20 +67,7 @@ impl<M: Reclaim> Gate<M> {
     fn reopen(&self, mut memory: MutexGuard<'_, M>) -> M::Left {
         let left = memory.reclaim();
         self.word.open_next();
-        drop(memory);
-        self.opened.notify_all();
         left
-    }
-
-    /// Waits until no generation is closed: one is open, or the slot is retired.
-    pub(crate) fn wait(&self) -> State {
-        let mut memory = lock(&self.memory);
-        loop {
-            match self.word.state() {
-                State::Closed(_) => memory = wait(&self.opened, memory),
-                state => return state,
-            }
-        }
     }
 
     /// What the word says now.

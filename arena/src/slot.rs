@@ -115,11 +115,21 @@ impl SlotHeader {
         lock(&POOL).entry(name).or_default().push(SlotHeader::leak(name, generation));
     }
 
-    /// Drops what an abandoned slot left, and keeps its header for the next arena.
+    /// The slot was reclaimed if anything is left. Drops what an abandoned slot left, and keeps
+    /// its header for the next arena; else wakes those who wait for the slot.
     fn settle(&'static self, left: Option<Option<Leftovers>>) {
-        if let Some(Some(left)) = left {
-            drop(left);
-            lock(&POOL).entry(&self.name).or_default().push(self);
+        match left {
+            None => {}
+            Some(None) => {
+                let runtime = self.gate.memory().runtime();
+                if let Some(runtime) = runtime {
+                    runtime.notify_waiters();
+                }
+            }
+            Some(Some(left)) => {
+                drop(left);
+                lock(&POOL).entry(&self.name).or_default().push(self);
+            }
         }
     }
 
@@ -189,11 +199,6 @@ impl SlotHeader {
     /// Ends the open generation, for ever: what the slot holds is freed when nobody uses it.
     pub(crate) fn abandon(&'static self) {
         self.settle(self.gate.abandon(Memory::abandon));
-    }
-
-    /// Waits until the closed generation, if there is one, is reclaimed.
-    pub(crate) fn wait(&self) -> State {
-        self.gate.wait()
     }
 
     pub(crate) fn state(&self) -> State {

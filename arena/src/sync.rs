@@ -4,9 +4,9 @@
 //! every interleaving of the very sources that ship; otherwise they are the standard ones.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, atomic};
+pub(crate) use loom::sync::{Mutex, MutexGuard, atomic};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
+pub(crate) use std::sync::{Mutex, MutexGuard, atomic};
 
 /// Locks `mutex`, whether or not a holder panicked.
 ///
@@ -14,9 +14,4 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, atomic};
 /// section either finishes its bookkeeping before it calls out, or calls out to nobody.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-/// Waits on `condvar`, whether or not a holder of the mutex panicked.
-pub(crate) fn wait<'a, T>(condvar: &Condvar, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-    condvar.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner)
 }

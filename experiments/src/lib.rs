@@ -11,6 +11,7 @@
 //! | [`compare`] | each combination in a process of its own; collects, reports |
 //! | [`train`] | one combination, for people or for a comparison ([`protocol`]) |
 //! | [`run`] | joins runtime, arenas, loader and network, and measures: [`result::RunResult`] |
+//! | [`bench`] | the cost of a task, beside other runtimes |
 //! | [`counters`], [`energy`], [`machine`] | what is measured beside the clock |
 //! | [`table`], [`charts`], [`report`], [`output`] | what becomes of results |
 //!
@@ -46,6 +47,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bench;
 pub mod charts;
 pub mod combination;
 pub mod compare;
@@ -72,7 +74,7 @@ use std::process::ExitCode;
 
 use combination::{ArenaMode, Combination, LoaderMode};
 use failure::Failure;
-use options::{Cli, Command, SingleCli};
+use options::{BenchCommand, Cli, Command, SingleCli};
 
 /// The command `millrace`, with the arguments of this process.
 pub fn millrace() -> ExitCode {
@@ -94,6 +96,7 @@ fn run_millrace() -> Result<(), Failure> {
         Command::Compare(options) => compare::compare(&options),
         Command::Train(options) => train::train(&options),
         Command::Gantt(options) => charts::gantt(&options),
+        Command::Bench(BenchCommand::Runtime(options)) => bench::runtime(&options),
     }
 }
 

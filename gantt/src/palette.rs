@@ -98,6 +98,7 @@ fn idle_shade(cause: u8) -> Shade {
         Some(Cause::Window) => (0.46, 0.170, 20.0),
         Some(Cause::Acquire) => (0.66, 0.170, 12.0),
         Some(Cause::Drain) => (0.38, 0.140, 25.0),
+        Some(Cause::MainBusy) => (0.85, 0.085, 20.0),
         _ => (0.77, 0.130, 22.0),
     }
 }
@@ -109,6 +110,7 @@ fn wait_shade(cause: u8) -> Shade {
         Some(Cause::Window) => (0.80, 0.090, 275.0),
         Some(Cause::Acquire) => (0.67, 0.150, 305.0),
         Some(Cause::Drain) => (0.38, 0.110, 265.0),
+        Some(Cause::MainBusy) => (0.93, 0.025, 265.0),
         _ => (0.86, 0.050, 265.0),
     }
 }

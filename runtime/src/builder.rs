@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use crossbeam_deque::Worker;
-
 use crate::error::BuildError;
 use crate::pool;
 use crate::runtime::{Inner, Runtime};
@@ -14,6 +12,7 @@ pub struct Builder {
     workers: Option<usize>,
     window: u64,
     timing: bool,
+    main_helps: bool,
     hook: Option<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
@@ -23,6 +22,7 @@ impl std::fmt::Debug for Builder {
             .field("workers", &self.workers)
             .field("window", &self.window)
             .field("timing", &self.timing)
+            .field("main_helps", &self.main_helps)
             .finish_non_exhaustive()
     }
 }
@@ -32,11 +32,12 @@ impl Builder {
     pub const MAX_WORKERS: usize = 1024;
 
     pub(crate) fn new() -> Self {
-        Builder { workers: None, window: 4096, timing: true, hook: None }
+        Builder { workers: None, window: 4096, timing: true, main_helps: true, hook: None }
     }
 
-    /// Number of worker threads; the default is the number of processors that the process may
-    /// use. With 0, each task runs inside `spawn`, on the submitting thread, in program order.
+    /// Number of workers; the default is the number of processors that the process may use.
+    /// With 0, each task runs inside `spawn`, on the submitting thread, in program order. With
+    /// two or more, worker 0 is a thread that waits ([`main_helps`](Self::main_helps)).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -55,8 +56,21 @@ impl Builder {
         self
     }
 
+    /// Whether, with two or more workers, worker 0 is the thread outside the pool that waits for
+    /// tasks: it runs tasks until what it waits for has come about. On by default, since waking
+    /// a thread costs as much as many small tasks. While no thread waits, the other workers are
+    /// alone.
+    ///
+    /// Switch it off when bodies wait for something that the waiting thread does later (it could
+    /// be inside such a body), or when it must go on at once although long tasks are ready.
+    pub fn main_helps(mut self, helps: bool) -> Self {
+        self.main_helps = helps;
+        self
+    }
+
     /// Calls `hook` with the worker's index on each worker thread before it takes tasks, for
-    /// what belongs to a thread (hardware counters, affinity). `build` returns after all calls.
+    /// what belongs to a thread (hardware counters, affinity). For a worker 0 that is a waiting
+    /// thread it is called on the calling thread. `build` returns after all calls.
     pub fn on_worker_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hook = Some(Box::new(hook));
         self
@@ -77,10 +91,10 @@ impl Builder {
         if self.window == 0 {
             return Err(BuildError::EmptyWindow);
         }
-        let queues: Vec<_> = (0..workers).map(|_| Worker::new_fifo()).collect();
-        let (inner, writers) = Inner::new(&queues, self.window, self.timing);
+        let helps = self.main_helps && workers > 1;
+        let (inner, contexts) = Inner::new(workers, helps, self.window, self.timing);
         let inner = Arc::new(inner);
-        let threads = pool::start(&inner, queues, writers, self.hook)?;
+        let threads = pool::start(&inner, contexts, self.hook)?;
         Ok(Runtime::from_parts(inner, threads))
     }
 }

@@ -42,7 +42,7 @@ pub enum SubmitError {
         current: u32,
     },
     /// The data belongs to another runtime.
-    #[error("task `{task}` uses a buffer of `{owner}`, which belongs to another runtime")]
+    #[error("task `{task}` uses data of `{owner}`, which belongs to another runtime")]
     WrongRuntime {
         /// The task's name.
         task: &'static str,

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use crate::access::Access;
 use crate::claims::{Claim, Claims};
 use crate::error::{SubmitError, WaitError};
-use crate::pool::{LocalState, in_task_body};
+use crate::pool::{Patience, hold, in_task_body, release};
 use crate::runtime::{Inner, Runtime};
-use crate::sync::{current, lock, park};
+use crate::sync::{current, lock};
 use crate::trace::Cause;
 
 /// Data that the calling thread has acquired, in program order: tasks submitted before are done
@@ -45,7 +45,7 @@ impl<A: Access> Drop for Held<A> {
     fn drop(&mut self) {
         self.claim = None;
         let inner = self.runtime.inner();
-        LocalState::release(inner.id, self.slot);
+        release(inner.id, self.slot);
         inner.end_guard(self.slot, None);
     }
 }
@@ -91,7 +91,7 @@ impl Runtime {
             inner.end_guard(slot, Some(index));
             return Err(WaitError::Spoilt { failure });
         }
-        LocalState::hold(inner.id, slot);
+        hold(inner.id, slot);
         Ok(Held { runtime: self.clone(), slot, claim: Some(claim), thread: PhantomData })
     }
 }
@@ -99,9 +99,7 @@ impl Runtime {
 impl Inner {
     fn wait_for_guard(&self, slot: u32) {
         lock(&self.guards).push((slot, current()));
-        while self.table.slot(slot).is_pending() {
-            park();
-        }
+        self.help_or_park(Patience::Eager, || !self.table.slot(slot).is_pending());
         lock(&self.guards).retain(|(waiting, _)| *waiting != slot);
     }
 
@@ -118,12 +116,13 @@ impl Inner {
     pub(crate) fn end_guard(&self, slot: u32, failure: Option<u32>) {
         let mut ready: SmallVec<[u32; 8]> = SmallVec::new();
         self.table.end(slot, failure, |successor| ready.push(successor));
-        self.table.free(slot, slot);
+        self.table.free(&[slot]);
         for successor in ready.into_iter().rev() {
             if self.table.slot(successor).is_guard() {
                 self.wake_guard(successor);
             } else {
-                self.queue(successor);
+                self.submitter().push(successor);
+                self.sleep.wake(1);
             }
         }
         if self.workers() == 0 && !in_task_body() {

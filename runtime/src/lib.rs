@@ -80,13 +80,14 @@ mod graph;
 mod held;
 mod pool;
 mod runtime;
+pub mod scenarios;
 mod statistics;
 mod submit;
 mod sync;
 mod task;
 pub mod trace;
 
-pub use access::{Access, Handle, Mode};
+pub use access::{Access, Handle, HandleAccess, Handles, Mode};
 pub use builder::Builder;
 pub use claims::Claims;
 pub use error::{BuildError, SubmitError, WaitError};

@@ -10,10 +10,10 @@ use std::thread::JoinHandle;
 use crossbeam_deque::{Stealer, Worker};
 use crossbeam_utils::CachePadded;
 
-use crate::access::Access;
+use crate::access::{Access, Handles};
 use crate::error::{SubmitError, WaitError};
 use crate::graph::SlotTable;
-use crate::pool::{self, Context, LocalState, Sleep, WaitPoint, in_task_body};
+use crate::pool::{self, Context, Patience, Sleep, WaitPoint, holds, in_task_body};
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, fence, lock};
@@ -24,9 +24,11 @@ use crate::trace::{Cause, MarkKind, RawSpan, Recorder, SpanKind, Trace};
 pub(crate) struct Inner {
     pub(crate) id: u64,
     pub(crate) table: SlotTable,
-    submitter: Mutex<Submitter>,
+    submitter: CachePadded<Mutex<Submitter>>,
     /// Tasks submitted; written under the submission lock.
-    pub(crate) submitted: AtomicU64,
+    pub(crate) submitted: CachePadded<AtomicU64>,
+    /// Tasks may be submitted up to this number without a look at the window.
+    pub(crate) room: CachePadded<AtomicU64>,
     /// Tasks started and ended, per worker, and by all other threads in the last entry.
     progress: Vec<CachePadded<Progress>>,
     /// Ready tasks from outside the pool.
@@ -36,6 +38,8 @@ pub(crate) struct Inner {
     pub(crate) sleep: Sleep,
     /// Where threads wait until nothing is unfinished.
     drained: WaitPoint,
+    /// Where threads wait for what the owners of handles do at the end of tasks.
+    pub(crate) external: WaitPoint,
     /// Where submitters wait for room in the window.
     pub(crate) window: WaitPoint,
     pub(crate) window_size: u64,
@@ -44,7 +48,9 @@ pub(crate) struct Inner {
     pub(crate) recorder: Recorder,
     pub(crate) totals: Totals,
     pub(crate) timing: bool,
-    /// The context of threads outside the pool, which write the main lane.
+    /// Worker 0, if it is whichever thread outside the pool waits.
+    pub(crate) helper: Option<StdMutex<Context>>,
+    /// The context of threads that run tasks inline, which write the main lane.
     main: StdMutex<Context>,
     quit: AtomicBool,
 }
@@ -64,34 +70,47 @@ impl Progress {
 static NEXT_ID: StdAtomicU64 = StdAtomicU64::new(1);
 
 impl Inner {
+    /// What the threads share, and the contexts of the pool's threads.
     pub(crate) fn new(
-        workers: &[Worker<u32>],
+        workers: usize,
+        helps: bool,
         window: u64,
         timing: bool,
-    ) -> (Self, Vec<crate::trace::LaneWriter>) {
-        let (recorder, mut writers) = Recorder::new(workers.len());
-        let main = writers.remove(0);
+    ) -> (Self, Vec<Context>) {
+        let (recorder, mut writers) = Recorder::new(workers);
+        let main = Context::new(workers, writers.remove(0), Worker::new_fifo());
+        let mut contexts: Vec<Context> = writers
+            .into_iter()
+            .enumerate()
+            .map(|(worker, writer)| Context::new(worker, writer, Worker::new_fifo()))
+            .collect();
+        let stealers = contexts.iter().map(|context| context.queue.stealer()).collect();
+        let helper = helps.then(|| contexts.remove(0));
         let queue = Worker::new_fifo();
         let inner = Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
             table: SlotTable::new(),
-            submitted: AtomicU64::new(0),
-            progress: (0..=workers.len()).map(|_| Progress::new().into()).collect(),
+            submitted: CachePadded::default(),
+            room: CachePadded::new(AtomicU64::new(window)),
+            progress: (0..=workers).map(|_| Progress::new().into()).collect(),
             submitted_ready: queue.stealer(),
-            submitter: Mutex::new(Submitter::new(queue)),
-            stealers: workers.iter().map(Worker::stealer).collect(),
+            submitter: CachePadded::new(Mutex::new(Submitter::new(queue))),
+            stealers,
             sleep: Sleep::new(),
             drained: WaitPoint::new(),
+            external: WaitPoint::new(),
             window: WaitPoint::new(),
             window_size: window,
             guards: Mutex::new(Vec::new()),
             recorder,
-            totals: Totals::new(workers.len()),
+            totals: Totals::new(workers),
             timing,
-            main: StdMutex::new(Context::new(workers.len(), main)),
+            helper: None,
+            main: StdMutex::new(main),
             quit: AtomicBool::new(false),
         };
-        (inner, writers)
+        helper.iter().for_each(|context| inner.go_away(context));
+        (Inner { helper: helper.map(StdMutex::new), ..inner }, contexts)
     }
 
     pub(crate) fn submitter(&self) -> MutexGuard<'_, Submitter> {
@@ -135,20 +154,24 @@ impl Inner {
         }
     }
 
+    /// Takes handles back as soon as no task is unfinished.
+    pub(crate) fn release_when_drained(&self, handles: Range<u32>) {
+        let mut submitter = self.submitter();
+        submitter.retired.push(handles);
+        submitter.release_retired(self);
+    }
+
     /// Whether every submitted task has ended.
-    fn is_drained(&self) -> bool {
+    pub(crate) fn is_drained(&self) -> bool {
         // In this order: the sum is at most the number ended by the time of the second load,
         // which is at most the number submitted by then. Equal means that none was unfinished.
         let finished = self.finished();
         finished == self.submitted.load(Ordering::Acquire)
     }
 
-    /// Lets waiting threads look whether what they wait for has come about.
-    pub(crate) fn notify_progress(&self) {
+    /// Lets threads that wait for all tasks look whether that has come about.
+    pub(crate) fn notify_drained(&self) {
         self.drained.notify();
-        if self.window.has_waiters() {
-            self.window.notify();
-        }
     }
 
     pub(crate) fn request_quit(&self) {
@@ -158,14 +181,6 @@ impl Inner {
     /// Whether the runtime stops and nothing is left to run.
     pub(crate) fn may_quit(&self) -> bool {
         self.quit.load(Ordering::SeqCst) && self.is_drained()
-    }
-
-    /// Queues a ready task from whatever thread.
-    pub(crate) fn queue(&self, slot: u32) {
-        if !LocalState::push(self.id, slot) {
-            self.submitter().push(slot);
-        }
-        self.sleep.wake_one();
     }
 
     /// The context of threads outside the pool.
@@ -184,7 +199,7 @@ impl Inner {
         }
         context.flush(self);
         drop(context);
-        self.notify_progress();
+        self.notify_drained();
     }
 
     /// Refuses to wait where waiting could never end.
@@ -195,7 +210,7 @@ impl Inner {
         // Under the lock: a guard without successors is not in the way of any task submitted
         // before, and what is submitted later is not waited for.
         let _submitter = self.submitter();
-        if LocalState::holds(self.id, |slot| self.table.slot(slot).has_successors()) {
+        if holds(self.id, |slot| self.table.slot(slot).has_successors()) {
             return Err(WaitError::HoldsGuard { call });
         }
         Ok(())
@@ -222,15 +237,18 @@ impl Inner {
         result
     }
 
-    pub(crate) fn wait_with<R>(
+    fn wait_until(
         &self,
         call: &'static str,
         cause: Cause,
         name: &str,
-        wait: impl FnOnce() -> R,
-    ) -> Result<R, WaitError> {
+        condition: impl Fn() -> bool,
+    ) -> Result<(), WaitError> {
         self.may_wait(call)?;
-        Ok(self.record_wait(cause, name, wait))
+        self.record_wait(cause, name, || {
+            self.wait_at(&self.external, Patience::Eager, condition);
+        });
+        Ok(())
     }
 
     fn report(&self) -> Result<(), WaitError> {
@@ -246,7 +264,7 @@ impl Inner {
         self.may_wait("wait")?;
         if !self.is_drained() {
             self.record_wait(Cause::Drain, Cause::Drain.label(), || {
-                self.drained.wait(|| self.is_drained());
+                self.wait_at(&self.drained, Patience::Throughput, || self.is_drained());
             });
         }
         self.report()
@@ -360,27 +378,41 @@ impl Runtime {
         if self.inner().submitter().failures.unreported() { self.inner().report() } else { Ok(()) }
     }
 
-    /// Runs `wait`, which blocks the calling thread until tasks of this runtime have done
-    /// something, and records it under `cause` and `name`. For the owners of data handles.
+    /// Waits until `condition` holds, which tasks of this runtime bring about, and records that
+    /// under `cause` and `name`. For the owners of data handles: whoever makes the condition
+    /// hold calls [`notify_waiters`](Self::notify_waiters) afterwards.
     ///
     /// `call` is what the user called, for errors.
     ///
     /// # Errors
-    /// Without running `wait`, when waiting could never end (inside a body, or while this
-    /// thread holds acquired data that tasks wait for).
-    pub fn wait_with<R>(
+    /// Without waiting, when waiting could never end (inside a body, or while this thread holds
+    /// acquired data that tasks wait for).
+    pub fn wait_until(
         &self,
         call: &'static str,
         cause: Cause,
         name: &str,
-        wait: impl FnOnce() -> R,
-    ) -> Result<R, WaitError> {
-        self.inner().wait_with(call, cause, name, wait)
+        condition: impl Fn() -> bool,
+    ) -> Result<(), WaitError> {
+        self.inner().wait_until(call, cause, name, condition)
+    }
+
+    /// Lets threads inside [`wait_until`](Self::wait_until) look at their conditions.
+    pub fn notify_waiters(&self) {
+        self.inner().external.notify();
+    }
+
+    /// A block of `count` handles without memory, for whatever else tasks have to be ordered by;
+    /// `None` when 2^32 handles are in use.
+    pub fn handles(&self, count: u32) -> Option<Handles> {
+        Some(Handles::new(self.clone(), self.register_handles(count)?))
     }
 
     /// Hands out `count` consecutive data handles, or `None` when 2^32 are in use.
     pub fn register_handles(&self, count: u32) -> Option<Range<u32>> {
-        self.inner().submitter().handles.register(count)
+        let mut submitter = self.inner().submitter();
+        submitter.release_retired(self.inner());
+        submitter.handles.register(count)
     }
 
     /// Takes handles back. No task that claimed them may be unfinished: their next owner's

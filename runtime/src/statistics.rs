@@ -149,7 +149,7 @@ impl CauseClockState {
     fn feed(&mut self, now: u64) -> Option<Starved> {
         let Waiting { cause, name } = self.current?;
         let start = self.starved_since.take()?;
-        if let Some(index) = Cause::ALL.iter().position(|c| *c == cause) {
+        if let Some(index) = cause.index() {
             self.times[index] += now.saturating_sub(start);
         }
         Some(Starved { cause, name, start, end: now.max(start) })
@@ -206,7 +206,7 @@ impl CauseClock {
         let state = self.state();
         let mut times = state.times;
         if let (Some(waiting), Some(since)) = (state.current, state.starved_since)
-            && let Some(index) = Cause::ALL.iter().position(|c| *c == waiting.cause)
+            && let Some(index) = waiting.cause.index()
         {
             times[index] += now.saturating_sub(since);
         }
@@ -226,8 +226,17 @@ pub(crate) struct LaneTotals {
 #[derive(Default)]
 struct IdleTotals {
     times: CauseTimes,
-    /// When the interval in progress began, and what the main thread had waited for by then.
-    since: Option<(u64, CauseTimes)>,
+    since: Option<Interval>,
+}
+
+/// An idle interval in progress.
+#[derive(Clone, Copy)]
+struct Interval {
+    start: u64,
+    /// What the main thread had waited for by then.
+    before: CauseTimes,
+    /// The cause, where it is known already.
+    cause: Option<Cause>,
 }
 
 impl IdleTotals {
@@ -244,10 +253,15 @@ impl IdleTotals {
     /// The totals, including the interval in progress up to `now`.
     fn until(&self, now: u64, clock: &CauseClock) -> CauseTimes {
         let mut times = self.times;
-        if let Some((start, before)) = self.since {
-            let after = clock.read(now);
-            let waits = std::array::from_fn(|i| after[i].saturating_sub(before[i]));
-            Self::count(&mut times, now.saturating_sub(start), waits);
+        if let Some(Interval { start, before, cause }) = self.since {
+            let ns = now.saturating_sub(start);
+            if let Some(index) = cause.and_then(Cause::index) {
+                times[index] += ns;
+            } else {
+                let after = clock.read(now);
+                let waits = std::array::from_fn(|i| after[i].saturating_sub(before[i]));
+                Self::count(&mut times, ns, waits);
+            }
         }
         times
     }
@@ -274,19 +288,27 @@ impl LaneTotals {
 
     /// An idle interval begins.
     pub(crate) fn idle_begin(&self, now: u64, clock: &CauseClock) {
-        self.idle_totals().since = Some((now, clock.read(now)));
+        let before = clock.read(now);
+        self.idle_totals().since = Some(Interval { start: now, before, cause: None });
+    }
+
+    /// An idle interval begins whose cause is known.
+    pub(crate) fn away_begin(&self, now: u64, cause: Cause) {
+        let before = CauseTimes::default();
+        self.idle_totals().since = Some(Interval { start: now, before, cause: Some(cause) });
     }
 
     /// The idle interval ends; returns when it began.
     pub(crate) fn idle_end(&self, now: u64, clock: &CauseClock) -> Option<u64> {
         let mut idle = self.idle_totals();
         idle.times = idle.until(now, clock);
-        idle.since.take().map(|(start, _)| start)
+        idle.since.take().map(|interval| interval.start)
     }
 
-    /// When the idle interval in progress began.
-    pub(crate) fn idle_since(&self) -> Option<u64> {
-        self.idle_totals().since.map(|(start, _)| start)
+    /// When the idle interval in progress began, and its cause, if that is known already.
+    pub(crate) fn idle_since(&self) -> Option<(u64, Cause)> {
+        let since = self.idle_totals().since?;
+        Some((since.start, since.cause.unwrap_or_default()))
     }
 
     pub(crate) fn read(&self, now: u64, clock: &CauseClock) -> WorkerStatistics {

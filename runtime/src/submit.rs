@@ -1,6 +1,7 @@
 //! Submission: naming a task, drawing its edges, queueing it when it is ready.
 #![allow(unsafe_code, reason = "fills task cells as their owner")]
 
+use std::ops::Range;
 use std::panic::Location;
 
 use crossbeam_deque::Worker;
@@ -9,22 +10,25 @@ use smallvec::SmallVec;
 use crate::access::Access;
 use crate::claims::{Claim, Claims};
 use crate::error::SubmitError;
-use crate::graph::{Allocation, HandleTable, SUBMITTING, TaskRef};
-use crate::pool::{LocalState, in_task_body};
+use crate::graph::{Allocation, HandleTable, TaskRef};
+use crate::pool::{Patience, holds, in_task_body};
 use crate::runtime::{Inner, Runtime};
 use crate::sync::Ordering;
 use crate::task::{Failures, Job, Label, Meta, Outcome, TaskId};
 use crate::trace::Cause;
+
+/// For how many handles of a task the last writer's slot is fetched while the task is filled in.
+const PREFETCHED: usize = 4;
 
 /// What the submission lock protects.
 pub(crate) struct Submitter {
     pub(crate) handles: HandleTable,
     pub(crate) failures: Failures,
     allocation: Allocation,
+    /// Handles to be taken back once no task is unfinished.
+    pub(crate) retired: Vec<Range<u32>>,
     /// Ready tasks that threads outside the pool submitted; workers steal from it.
     queue: Worker<u32>,
-    /// Finished tasks when last counted; the true number is never less.
-    finished: u64,
 }
 
 impl Submitter {
@@ -33,8 +37,15 @@ impl Submitter {
             handles: HandleTable::new(),
             failures: Failures::default(),
             allocation: Allocation::new(),
+            retired: Vec::new(),
             queue,
-            finished: 0,
+        }
+    }
+
+    /// Takes retired handles back, unless tasks that use them may be unfinished.
+    pub(crate) fn release_retired(&mut self, inner: &Inner) {
+        if !self.retired.is_empty() && inner.is_drained() {
+            self.retired.drain(..).for_each(|handles| self.handles.release(handles));
         }
     }
 
@@ -66,13 +77,13 @@ impl Submitter {
                 }
             });
         }
-        slot.settle(SUBMITTING - edges)
+        slot.publish(edges)
     }
 
     /// Whether a guard with these claims would have to wait, and one of the guards that the
     /// calling thread holds is, or may be, in the way of that.
     pub(crate) fn would_block_itself(&self, inner: &Inner, claims: &[Claim]) -> bool {
-        if !LocalState::holds(inner.id, |_| true) {
+        if !holds(inner.id, |_| true) {
             return false;
         }
         let mut needs: SmallVec<[u32; 8]> = SmallVec::new();
@@ -84,7 +95,7 @@ impl Submitter {
             });
         }
         let in_the_way = |held| needs.contains(&held) || inner.table.slot(held).has_successors();
-        !needs.is_empty() && LocalState::holds(inner.id, in_the_way)
+        !needs.is_empty() && holds(inner.id, in_the_way)
     }
 
     /// Takes a slot for a task or guard.
@@ -169,6 +180,9 @@ impl Inner {
         R: Outcome,
     {
         let mut submitter = self.submitter();
+        for (handle, _) in claims.iter().flat_map(|claim| claim.handles()).take(PREFETCHED) {
+            self.table.prefetch(submitter.handles.writer(handle));
+        }
         let Some(task) = submitter.allocate(self, false) else {
             drop(submitter);
             job.abandon();
@@ -185,33 +199,36 @@ impl Inner {
         unsafe { self.table.slot(task.slot()).cell.fill(meta, job) };
         let ready = submitter.publish(self, task, claims);
         if ready {
-            if !LocalState::push(self.id, task.slot()) {
-                submitter.push(task.slot());
-            }
+            submitter.push(task.slot());
             drop(submitter);
-            self.sleep.wake_one();
+            self.sleep.wake(1);
         }
         Ok(TaskId { task, sequence })
     }
 
     /// Waits while the submission window is full. A body, or a thread that holds acquired data,
     /// may exceed the window: what would make room could be waiting for it.
+    #[inline]
     fn wait_for_room(&self) {
+        // Relaxed: a bound that is out of date is too low.
+        let submitted = self.submitted.load(Ordering::Relaxed);
+        if submitted >= self.room.load(Ordering::Relaxed) {
+            self.make_room();
+        }
+    }
+
+    #[cold]
+    fn make_room(&self) {
         let full = || {
-            let mut submitter = self.submitter();
-            let submitted = self.submitted.load(Ordering::Relaxed);
-            if submitted - submitter.finished < self.window_size {
-                return false;
-            }
-            submitter.finished = self.finished();
-            submitted - submitter.finished >= self.window_size
+            let room = self.finished() + self.window_size;
+            self.room.store(room, Ordering::Relaxed);
+            self.submitted.load(Ordering::Relaxed) >= room
         };
-        if self.workers() == 0 || !full() || in_task_body() || LocalState::holds(self.id, |_| true)
-        {
+        if self.workers() == 0 || !full() || in_task_body() || holds(self.id, |_| true) {
             return;
         }
         self.record_wait(Cause::Window, Cause::Window.label(), || {
-            self.window.wait(|| self.window_has_room());
+            self.wait_at(&self.window, Patience::Throughput, || self.window_has_room());
         });
     }
 

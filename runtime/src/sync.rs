@@ -1,18 +1,17 @@
 //! The synchronisation primitives of the protocols, so that `--cfg loom` can model them.
 
 #[cfg(loom)]
-pub(crate) use loom::{
-    sync::{
-        Condvar, Mutex, MutexGuard,
-        atomic::{AtomicU32, AtomicU64, Ordering, fence},
-    },
-    thread::{Thread, current, park},
+pub(crate) use loom::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicU32, AtomicU64, Ordering, fence},
 };
+#[cfg(loom)]
+pub(crate) use parking::{Thread, current, park};
 
 #[cfg(not(loom))]
 pub(crate) use std::{
     sync::{
-        Condvar, Mutex, MutexGuard,
+        Mutex, MutexGuard,
         atomic::{AtomicU32, AtomicU64, Ordering, fence},
     },
     thread::{Thread, current, park},
@@ -21,4 +20,38 @@ pub(crate) use std::{
 /// Locks; a poisoned lock is taken all the same, since no code that may panic runs under ours.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// Parking for loom, whose own wakes a thread even out of a lock that it waits for.
+#[cfg(loom)]
+mod parking {
+    use loom::sync::{Arc, Condvar, Mutex};
+
+    /// A thread's token, and where it waits for it.
+    #[derive(Clone)]
+    pub(crate) struct Thread(Arc<(Mutex<bool>, Condvar)>);
+
+    loom::thread_local! {
+        static CURRENT: Thread = Thread(Arc::new((Mutex::new(false), Condvar::new())));
+    }
+
+    pub(crate) fn current() -> Thread {
+        CURRENT.with(Clone::clone)
+    }
+
+    pub(crate) fn park() {
+        let Thread(place) = current();
+        let mut token = place.0.lock().expect("no panics here");
+        while !*token {
+            token = place.1.wait(token).expect("no panics here");
+        }
+        *token = false;
+    }
+
+    impl Thread {
+        pub(crate) fn unpark(&self) {
+            *self.0.0.lock().expect("no panics here") = true;
+            self.0.1.notify_one();
+        }
+    }
 }

@@ -15,7 +15,9 @@ mod counts;
 mod event;
 mod group;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
 
 pub use counts::{Count, Counts};
 pub use event::Event;
@@ -30,7 +32,8 @@ const DESCRIPTORS_KEPT: u64 = 64;
 /// Counts of a whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CounterReport {
-    /// Name and counts of each thread, workers first, the main thread last.
+    /// Name and counts of each thread, workers first, the main thread last unless it is one of
+    /// them.
     pub threads: Vec<(String, Counts)>,
     /// The sum over the threads that run tasks: the workers, or the main thread where there are
     /// none.
@@ -48,6 +51,9 @@ struct Shared {
     /// One slot per worker.
     workers: Mutex<Vec<Option<ThreadSets>>>,
     main: Mutex<Option<ThreadSets>>,
+    main_thread: ThreadId,
+    /// Whether worker 0 is the main thread.
+    main_works: AtomicBool,
     /// Why no set is opened at all.
     refused: Option<String>,
 }
@@ -107,13 +113,20 @@ impl Counters {
         let shared = Shared {
             workers: Mutex::new((0..workers).map(|_| None).collect()),
             main: Mutex::new(main),
+            main_thread: std::thread::current().id(),
+            main_works: AtomicBool::new(false),
             refused,
         };
         Counters { shared: Arc::new(shared) }
     }
 
-    /// Opens the set of worker `index`; to be called on that worker's thread.
+    /// Opens the set of worker `index`; to be called on that worker's thread. A worker that is
+    /// the main thread has that one's set.
     pub fn open_on_worker(&self, index: usize) {
+        if std::thread::current().id() == self.shared.main_thread {
+            self.shared.main_works.store(true, Ordering::Relaxed);
+            return;
+        }
         if self.shared.refused.is_some() {
             return;
         }
@@ -147,6 +160,10 @@ impl Counters {
             .map(|(index, sets)| (format!("worker {index}"), read(sets)))
             .collect();
         let main = ("main".to_owned(), read(&mut main));
+        if self.shared.main_works.load(Ordering::Relaxed) {
+            threads[0] = ("worker 0 and main".to_owned(), main.1);
+            return CounterReport { workers: Counts::sum(&threads), threads };
+        }
         let workers = match threads.is_empty() {
             true => Counts::sum(std::slice::from_ref(&main)),
             false => Counts::sum(&threads),

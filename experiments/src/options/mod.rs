@@ -32,6 +32,12 @@ Examples:
   millrace gantt trace-single-naive.json --out gantt.svg
   millrace gantt trace-double-advanced.json --out five.svg --batches 130..135 --width 1600";
 
+const BENCH_RUNTIME_EXAMPLES: &str = "\
+Examples:
+  millrace bench runtime
+  millrace bench runtime --bodies 0 --workers 2 --scenarios chain,grid --rounds 1
+  millrace bench runtime --peers ~/peers --json";
+
 const SINGLE_EXAMPLES: &str = "\
 Examples:
   cargo run --release --bin double-advanced
@@ -71,6 +77,50 @@ pub enum Command {
     /// Draw a trace as a Gantt chart
     #[command(after_help = GANTT_EXAMPLES)]
     Gantt(GanttOptions),
+    /// Measure what a part of Millrace costs
+    #[command(subcommand)]
+    Bench(BenchCommand),
+}
+
+/// The subcommands of `millrace bench`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum BenchCommand {
+    /// The cost of a task: six task graphs, beside other runtimes
+    #[command(after_help = BENCH_RUNTIME_EXAMPLES)]
+    Runtime(BenchRuntimeOptions),
+}
+
+/// Options of `bench runtime`.
+#[derive(Clone, Debug, Args)]
+pub struct BenchRuntimeOptions {
+    /// Task graphs [default: all]
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub scenarios: Vec<String>,
+    /// Lengths of a task's body in microseconds, 0 for none
+    #[arg(long, value_name = "US", value_delimiter = ',', default_value = "0,1,5,20")]
+    pub bodies: Vec<u64>,
+    /// Numbers of workers; with two or more, the submitting thread is one of them
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2,1")]
+    pub workers: Vec<usize>,
+    /// Rounds, each of 7 runs of every graph and one run of each peer
+    #[arg(long, value_name = "N", default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub rounds: u32,
+    /// Folder of other runtimes' programs, to run in the same rounds
+    #[arg(long, value_name = "DIR")]
+    pub peers: Option<PathBuf>,
+    /// Submitted, unfinished tasks at most [default: chosen by the runtime]
+    #[arg(long, value_name = "N")]
+    pub window: Option<usize>,
+    /// Count the time in bodies and the idle time, as a training run does
+    #[arg(long)]
+    pub timing: bool,
+    /// No progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// The command line of the binaries that run one combination.

@@ -93,5 +93,6 @@ fn class(cause: Cause) -> &'static str {
         Cause::Acquire => "acquire",
         Cause::Drain => "drain",
         Cause::NoReadyTask => "no-task",
+        Cause::MainBusy => "main-busy",
     }
 }

@@ -150,6 +150,9 @@ pub const MEASURES: &[Measure] = &[
     brief("idle_no_ready_task_share", "workers idle: no ready task", Unit::Share, |r| {
         idle(r, Cause::NoReadyTask)
     }),
+    brief("idle_main_busy_share", "workers idle: main busy", Unit::Share, |r| {
+        idle(r, Cause::MainBusy)
+    }),
     brief("scheduling_share", "workers: scheduling", Unit::Share, |r| {
         r.time.scheduling_share(r.seconds)
     }),
@@ -207,8 +210,8 @@ mod tests {
             let word = word.trim_matches('"');
             let has = |key: String| MEASURES.iter().any(|measure| measure.key == key);
             assert!(has(format!("idle_{word}_share")), "{word}");
-            // The main thread never waits for a task to become ready.
-            if cause != Cause::NoReadyTask {
+            // The main thread never waits for a task to become ready, nor for itself.
+            if !matches!(cause, Cause::NoReadyTask | Cause::MainBusy) {
                 assert!(has(format!("wait_{word}_seconds")), "{word}");
                 assert!(has(format!("wait_{word}_share")), "{word}");
             }

@@ -2,6 +2,9 @@
 #![allow(unsafe_code, reason = "declares the unsafe trait `Access`")]
 
 mod collections;
+mod handles;
+
+pub use handles::{HandleAccess, Handles};
 
 use crate::claims::Claims;
 use crate::error::SubmitError;

@@ -1,7 +1,7 @@
 //! Names of edges.
 
 /// Edges that live in the slot itself; a task with more predecessors spills the rest.
-pub(crate) const INLINE: u32 = 6;
+pub(crate) const INLINE: u32 = 3;
 
 const SPILLED: u32 = 1 << 31;
 const ORDER: u32 = 1 << 30;

@@ -80,6 +80,12 @@ impl HandleTable {
         }
     }
 
+    /// The last writer of `handle`.
+    #[inline]
+    pub(crate) fn writer(&self, handle: Handle) -> TaskRef {
+        self.entries[handle.index as usize].writer
+    }
+
     /// Records that `task` uses `handle` from here on, in program order, and tells what it has
     /// to wait for: a reader for the last writer, a writer for the last writer and all readers
     /// since.

@@ -35,10 +35,11 @@
 
 mod edges;
 mod handles;
+mod prefetch;
 mod slot;
 
 pub(crate) use handles::HandleTable;
-pub(crate) use slot::{Allocation, SUBMITTING, SlotTable, TaskRef};
+pub(crate) use slot::{Allocation, SlotTable, TaskRef};
 
 #[cfg(all(test, loom))]
 mod model;

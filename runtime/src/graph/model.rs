@@ -6,7 +6,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::slot::Allocation;
-use super::{SUBMITTING, SlotTable, TaskRef};
+use super::{SlotTable, TaskRef};
 
 /// A table, a ready queue, and one value that all tasks of the model write.
 struct World {
@@ -51,7 +51,7 @@ impl World {
         for need in needs {
             self.table.link(*need, task, false, &mut edges, allocation);
         }
-        if self.table.slot(task.slot()).settle(SUBMITTING - edges) {
+        if self.table.slot(task.slot()).publish(edges) {
             self.push(task.slot());
         }
         task
@@ -73,7 +73,7 @@ impl World {
             }
         }
         self.table.end(slot, None, |successor| self.push(successor));
-        self.table.free(slot, slot);
+        self.table.free(&[slot]);
         true
     }
 
@@ -146,7 +146,7 @@ fn loom_freed_slots_are_handed_out_once() {
             .iter()
             .map(|slot| {
                 let (world, slot) = (world.clone(), *slot);
-                thread::spawn(move || world.table.free(slot, slot))
+                thread::spawn(move || world.table.free(&[slot]))
             })
             .collect();
         let first = world.table.allocate(&mut allocation).expect("a slot").slot();

@@ -5,30 +5,37 @@ use std::any::Any;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::LocalState;
+use crossbeam_deque::Worker;
+
+use super::idle::Spin;
+use super::local::inside_body;
 use crate::runtime::Inner;
 use crate::statistics::LaneTotals;
-use crate::sync::Ordering;
 use crate::task::{Label, Meta, TaskFailure};
 use crate::trace::{Cause, LaneWriter, RawSpan, SpanKind};
 
 /// Ended slots that a thread keeps before it gives them back in one go.
-const FREE_BATCH: u32 = 32;
+const FREE_BATCH: usize = 32;
 
 /// What an executing thread carries from task to task.
 pub(crate) struct Context {
-    lane: usize,
+    /// Number of the worker, or one past the last for threads that run tasks inline.
+    pub(crate) lane: usize,
     pub(crate) writer: LaneWriter,
+    /// Ready tasks of this thread; others steal from it.
+    pub(crate) queue: Worker<u32>,
+    pub(crate) spin: Spin,
     names: HashMap<(usize, usize), u32>,
-    /// Ended slots, linked; `(first, last, count)`.
-    freed: Option<(u32, u32, u32)>,
+    /// Slots of ended tasks, not yet given back.
+    freed: Vec<u32>,
     /// Successors that became ready, to be queued.
     ready: Vec<u32>,
 }
 
 impl Context {
-    pub(crate) fn new(lane: usize, writer: LaneWriter) -> Self {
-        Context { lane, writer, names: HashMap::new(), freed: None, ready: Vec::new() }
+    pub(crate) fn new(lane: usize, writer: LaneWriter, queue: Worker<u32>) -> Self {
+        let (names, ready) = (HashMap::new(), Vec::new());
+        Context { lane, writer, queue, spin: Spin::new(), names, freed: Vec::new(), ready }
     }
 
     fn name(&mut self, inner: &Inner, name: &'static str) -> u32 {
@@ -38,36 +45,34 @@ impl Context {
     }
 
     fn free(&mut self, inner: &Inner, slot: u32) {
-        let (first, last, count) = match self.freed {
-            None => (slot, slot, 1),
-            Some((first, last, count)) => {
-                let link = inner.table.slot(slot).next_free();
-                link.store(first + 1, Ordering::Relaxed);
-                (slot, last, count + 1)
-            }
-        };
-        self.freed = Some((first, last, count));
-        if count >= FREE_BATCH {
+        self.freed.push(slot);
+        if self.freed.len() >= FREE_BATCH {
             self.flush(inner);
         }
     }
 
     /// Gives all ended slots back.
     pub(crate) fn flush(&mut self, inner: &Inner) {
-        if let Some((first, last, _)) = self.freed.take() {
-            inner.table.free(first, last);
+        if !self.freed.is_empty() {
+            inner.table.free(&self.freed);
+            self.freed.clear();
         }
     }
 
     pub(crate) fn record_idle(&mut self, start: u64, end: u64) {
-        self.writer.write(RawSpan {
-            kind: SpanKind::Idle,
-            cause: Cause::None,
-            name: 0,
-            start,
-            end,
-            label: Label::default(),
-        });
+        self.record_gap(Cause::None, 0, start, end);
+    }
+
+    /// Records that worker 0 was away.
+    pub(crate) fn record_away(&mut self, inner: &Inner, start: u64, end: u64) {
+        let cause = Cause::MainBusy;
+        let name = self.name(inner, cause.label());
+        self.record_gap(cause, name, start, end);
+    }
+
+    fn record_gap(&mut self, cause: Cause, name: u32, start: u64, end: u64) {
+        let (kind, label) = (SpanKind::Idle, Label::default());
+        self.writer.write(RawSpan { kind, cause, name, start, end, label });
     }
 }
 
@@ -109,44 +114,37 @@ impl Inner {
         let failure = match self.table.slot(slot).cancelled_by() {
             Some(failure) => {
                 self.discard(slot, failure, context);
+                self.drop_claim(slot);
                 Some(failure)
             }
             None => self.run_body(slot, context),
         };
-        // SAFETY: this thread ends the task, so it owns the cell; the body was consumed.
-        let cleared = guarded(|| unsafe { self.table.slot(slot).cell.clear() });
-        debug_assert!(cleared.is_ok(), "the drop of a claim panicked");
         let next = self.end(slot, failure, context);
         self.count_finished(context.lane);
+        if self.window.has_waiters() && self.window_has_room() {
+            self.window.notify();
+        }
         next
     }
 
-    /// Ends the task or guard in `slot`, queues ready successors but the first, returns that.
-    pub(crate) fn end(
-        &self,
-        slot: u32,
-        failure: Option<u32>,
-        context: &mut Context,
-    ) -> Option<u32> {
+    /// Ends the task in `slot`, queues ready successors but the first, returns that.
+    fn end(&self, slot: u32, failure: Option<u32>, context: &mut Context) -> Option<u32> {
+        // The list gives the last submitted successor first; the first submitted runs next.
+        let mut next = None;
         let ready = &mut context.ready;
         self.table.end(slot, failure, |successor| {
             if self.table.slot(successor).is_guard() {
                 self.wake_guard(successor);
-            } else {
-                ready.push(successor);
+            } else if let Some(later) = next.replace(successor) {
+                ready.push(later);
             }
         });
         context.free(self, slot);
-        if context.ready.is_empty() {
-            return None;
+        if !context.ready.is_empty() {
+            let count = context.ready.len();
+            context.ready.drain(..).rev().for_each(|slot| context.queue.push(slot));
+            self.sleep.wake(count);
         }
-        let mut ready = std::mem::take(&mut context.ready);
-        // The list gives the last submitted successor first; run in submission order.
-        let next = ready.pop();
-        for slot in ready.drain(..).rev() {
-            self.queue(slot);
-        }
-        context.ready = ready;
         next
     }
 
@@ -155,11 +153,9 @@ impl Inner {
         let tracing = self.recorder.enabled();
         let timed = self.timing || tracing;
         let start = if timed { self.recorder.now() } else { 0 };
-        let result = LocalState::inside_body(|| {
-            // SAFETY: the task is ready and was taken from a queue once, so this thread owns
-            // the cell; the body has not run.
-            guarded(|| unsafe { cell.run() })
-        });
+        // SAFETY: the task is ready and was taken from a queue once, so this thread owns the
+        // cell; the body has not run.
+        let result = inside_body(|| guarded(|| unsafe { cell.run() }));
         let end = if timed { self.recorder.now() } else { 0 };
         self.totals(context.lane).task(end - start);
         if tracing {
@@ -171,13 +167,24 @@ impl Inner {
             context.writer.write(RawSpan { kind, cause, name, start, end, label });
         }
         let (panicked, message) = match result {
-            Ok(Ok(())) => return None,
+            Ok(Ok(())) => {
+                self.drop_claim(slot);
+                return None;
+            }
             Ok(Err(error)) => (false, error_text(&*error)),
             Err(message) => (true, message),
         };
         // SAFETY: still the owner.
         let meta = unsafe { cell.meta() };
-        Some(self.fail(slot, meta, panicked, message))
+        let failure = self.fail(slot, meta, panicked, message);
+        self.drop_claim(slot);
+        Some(failure)
+    }
+
+    fn drop_claim(&self, slot: u32) {
+        // SAFETY: this thread ends the task, so it owns the cell; the body was consumed.
+        let cleared = guarded(|| unsafe { self.table.slot(slot).cell.clear() });
+        debug_assert!(cleared.is_ok(), "the drop of a claim panicked");
     }
 
     /// Records a failure before the task counts as ended: whoever is submitted later and finds

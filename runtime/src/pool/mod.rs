@@ -1,14 +1,17 @@
-//! The worker pool: ready queues, execution, sleep.
+//! The worker pool: ready queues, execution, sleep, and the waiting thread that helps.
 
 mod execute;
+mod help;
+mod idle;
 mod local;
 mod sleep;
 mod wait_point;
 mod worker;
 
 pub(crate) use execute::Context;
-pub(crate) use local::LocalState;
+pub(crate) use help::Patience;
 pub use local::in_task_body;
+pub(crate) use local::{hold, holds, release};
 pub(crate) use sleep::Sleep;
 pub(crate) use wait_point::WaitPoint;
 pub(crate) use worker::{start, stop};

@@ -1,99 +1,113 @@
-//! How idle workers sleep and are woken.
+//! How idle threads sleep and are woken.
 //!
 //! # The protocol
-//! `sleepers` counts workers that have announced that they are about to sleep and that nobody
-//! has claimed yet; `tokens` (under the lock) counts wake-ups that were claimed but not consumed.
+//! `sleepers` is the length of a list, kept under its lock, of threads that have announced that
+//! they are about to sleep and that nobody has woken yet.
 //!
-//! * A worker that found nothing: announces itself (`sleepers` + 1), fences, looks once more.
-//!   If it still finds nothing, it waits for a token. If it finds something, it withdraws its
-//!   announcement; when a waker was faster, a token is on its way and is consumed instead.
-//! * Whoever makes work available: publishes it, fences, and when `sleepers` is above zero
-//!   claims one (`sleepers` - 1) and adds a token.
+//! * A thread that found nothing to do announces itself (enters the list), fences, and looks
+//!   once more. If it still finds nothing, it parks until it is no longer in the list, and looks
+//!   again after each time that it is unparked for another reason. If it finds something, it
+//!   withdraws; when a waker was faster, that wake-up was meant for other work, and is passed on.
+//! * Whoever makes work available publishes it, fences, and when `sleepers` is above zero takes
+//!   the youngest entry off the list and unparks its thread.
 //!
 //! *No lost wake-up*: both sides write, fence (`SeqCst`), then read the other's word. In the
 //! total order of the fences one comes first; the later side sees what the earlier one wrote.
-//! So either the worker's second look finds the work, or the waker sees the announcement.
-//! *No surplus*: announcements and tokens together equal the workers between announcing and
-//! leaving, so a token never waits for a worker that does not come.
+//! So either the thread's second look finds the work, or the waker sees the announcement. A
+//! thread that waits for a condition besides work (a [`WaitPoint`](super::WaitPoint)) has entered
+//! itself there before, and the same argument holds for that condition.
+//! *No wake-up wasted*: a thread that leaves with something else than what it was woken for
+//! wakes the next one.
 
-use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, fence, lock};
+use crate::sync::{AtomicU32, Mutex, Ordering, Thread, current, fence, lock, park};
 
 pub(crate) struct Sleep {
     sleepers: AtomicU32,
-    tokens: Mutex<u32>,
-    woken: Condvar,
+    list: Mutex<List>,
+}
+
+struct List {
+    threads: Vec<(u64, Thread)>,
+    tickets: u64,
 }
 
 impl Sleep {
     pub(crate) fn new() -> Self {
-        Sleep { sleepers: AtomicU32::new(0), tokens: Mutex::new(0), woken: Condvar::new() }
+        let list = List { threads: Vec::new(), tickets: 0 };
+        Sleep { sleepers: AtomicU32::new(0), list: Mutex::new(list) }
     }
 
-    /// Sleeps until woken, unless `look_again` finds a reason to stay awake.
-    pub(crate) fn sleep<T>(&self, look_again: impl FnOnce() -> Option<T>) -> Option<T> {
-        self.sleepers.fetch_add(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        let found = look_again();
-        if found.is_none() || !self.claim() {
-            self.take_token();
+    /// Sleeps until woken, or until `look` finds a reason to stay awake. `look` is called before
+    /// sleeping and whenever the thread is unparked by somebody else.
+    pub(crate) fn sleep<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+        let ticket = self.announce();
+        loop {
+            if let found @ Some(_) = look() {
+                if !self.withdraw(ticket) {
+                    self.wake(1);
+                }
+                return found;
+            }
+            park();
+            if !self.is_listed(ticket) {
+                return None;
+            }
         }
-        found
     }
 
-    /// Wakes one sleeping worker, if there is one.
+    fn announce(&self) -> u64 {
+        let mut list = lock(&self.list);
+        let ticket = list.tickets;
+        list.tickets += 1;
+        list.threads.push((ticket, current()));
+        self.sleepers.store(list.threads.len() as u32, Ordering::Relaxed);
+        drop(list);
+        fence(Ordering::SeqCst);
+        ticket
+    }
+
+    /// Leaves the list; false when a waker has taken the entry.
+    fn withdraw(&self, ticket: u64) -> bool {
+        let mut list = lock(&self.list);
+        let place = list.threads.iter().position(|(listed, _)| *listed == ticket);
+        if let Some(place) = place {
+            list.threads.remove(place);
+            self.sleepers.store(list.threads.len() as u32, Ordering::Relaxed);
+        }
+        place.is_some()
+    }
+
+    fn is_listed(&self, ticket: u64) -> bool {
+        lock(&self.list).threads.iter().any(|(listed, _)| *listed == ticket)
+    }
+
+    /// Wakes sleeping threads, at most `count`.
     #[inline]
-    pub(crate) fn wake_one(&self) {
+    pub(crate) fn wake(&self, count: usize) {
         fence(Ordering::SeqCst);
         if self.sleepers.load(Ordering::Relaxed) != 0 {
-            self.wake_claimed();
+            self.wake_listed(count);
         }
-    }
-
-    /// Wakes every sleeping worker.
-    pub(crate) fn wake_all(&self) {
-        fence(Ordering::SeqCst);
-        while self.wake_claimed() {}
     }
 
     #[cold]
-    fn wake_claimed(&self) -> bool {
-        let claimed = self.claim();
-        if claimed {
-            *lock(&self.tokens) += 1;
-            self.woken.notify_one();
-        }
-        claimed
-    }
-
-    /// Takes one announcement, if there is one.
-    fn claim(&self) -> bool {
-        let mut seen = self.sleepers.load(Ordering::Relaxed);
-        while seen != 0 {
-            match self.sleepers.compare_exchange_weak(
-                seen,
-                seen - 1,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(now) => seen = now,
-            }
-        }
-        false
-    }
-
-    fn take_token(&self) {
-        let mut tokens = lock(&self.tokens);
-        while *tokens == 0 {
-            tokens = self.woken.wait(tokens).unwrap_or_else(std::sync::PoisonError::into_inner);
-        }
-        *tokens -= 1;
+    fn wake_listed(&self, count: usize) {
+        let woken: Vec<_> = {
+            let mut list = lock(&self.list);
+            let rest = list.threads.len().saturating_sub(count);
+            let woken = list.threads.drain(rest..).collect();
+            self.sleepers.store(rest as u32, Ordering::Relaxed);
+            woken
+        };
+        // Outside of the lock, which the woken threads take first.
+        woken.iter().rev().for_each(|(_, thread)| thread.unpark());
     }
 }
 
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
+    use crate::pool::WaitPoint;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
@@ -115,12 +129,11 @@ mod model {
                 .collect();
             work.store(true, Ordering::Relaxed);
             for _ in 0..workers {
-                sleep.wake_one();
+                sleep.wake(1);
             }
             for handle in handles {
                 handle.join().expect("worker");
             }
-            assert_eq!(*lock(&sleep.tokens), 0);
             assert_eq!(sleep.sleepers.load(Ordering::Relaxed), 0);
         });
     }
@@ -133,5 +146,55 @@ mod model {
     #[test]
     fn loom_two_workers_never_miss_a_wake_up() {
         workers_and_waker(2);
+    }
+
+    /// A thread sleeps for work and for a condition; whoever makes the condition true also makes
+    /// work. The work is done by somebody, and the condition is seen.
+    #[test]
+    fn loom_a_helper_leaves_no_work_behind() {
+        loom::model(|| {
+            let sleep = Arc::new(Sleep::new());
+            let point = Arc::new(WaitPoint::new());
+            let work = Arc::new(AtomicU32::new(0));
+            let done = Arc::new(AtomicBool::new(false));
+            let take = |work: &AtomicU32| {
+                work.compare_exchange(1, 2, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            };
+            let worker = {
+                let (sleep, work) = (sleep.clone(), work.clone());
+                thread::spawn(move || {
+                    // Ends once the only piece of work is taken, by whomever.
+                    while work.load(Ordering::Relaxed) != 2 {
+                        let look =
+                            || (take(&work) || work.load(Ordering::Relaxed) == 2).then_some(());
+                        sleep.sleep(look);
+                    }
+                })
+            };
+            let maker = {
+                let (sleep, point, work, done) =
+                    (sleep.clone(), point.clone(), work.clone(), done.clone());
+                thread::spawn(move || {
+                    work.store(1, Ordering::Release);
+                    sleep.wake(1);
+                    done.store(true, Ordering::Release);
+                    point.notify();
+                })
+            };
+            let ticket = point.enter();
+            // Work first, then the condition, as the real thread does.
+            let look = || {
+                if take(&work) { Some(true) } else { done.load(Ordering::Acquire).then_some(false) }
+            };
+            while look().or_else(|| sleep.sleep(look)) != Some(false) {}
+            point.leave(ticket);
+            maker.join().expect("maker");
+            // The worker must end: if the work was done here, by this wake-up; if it was left,
+            // somebody must have seen to it that the worker is awake.
+            if work.load(Ordering::Acquire) == 2 {
+                sleep.wake(1);
+            }
+            worker.join().expect("worker");
+        });
     }
 }

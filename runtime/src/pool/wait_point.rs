@@ -1,33 +1,52 @@
-//! Where threads outside the pool wait for a condition that workers bring about.
+//! Where threads wait for a condition that tasks bring about.
 //!
-//! A waiter announces itself, fences, then checks the condition under the lock before each
-//! wait. A notifier first makes the condition true, then calls [`WaitPoint::notify`], which
-//! fences and looks for announcements. As in [`sleep`](super::sleep), one of the two sees the
-//! other: the waiter the condition, or the notifier the waiter (and then the lock orders them).
+//! A waiter enters itself, fences, then checks the condition before each time that it parks. A
+//! notifier first makes the condition true, then calls [`WaitPoint::notify`], which fences and
+//! looks for entries. As in [`sleep`](super::sleep), one of the two sees the other: the waiter
+//! the condition, or the notifier the waiter, and unparks it.
 
-use crate::sync::{AtomicU32, Condvar, Mutex, Ordering, fence, lock};
+use crate::sync::{AtomicU32, Mutex, Ordering, Thread, current, fence, lock, park};
 
 pub(crate) struct WaitPoint {
     waiters: AtomicU32,
-    lock: Mutex<()>,
-    notified: Condvar,
+    list: Mutex<List>,
+}
+
+struct List {
+    threads: Vec<(u64, Thread)>,
+    tickets: u64,
 }
 
 impl WaitPoint {
     pub(crate) fn new() -> Self {
-        WaitPoint { waiters: AtomicU32::new(0), lock: Mutex::new(()), notified: Condvar::new() }
+        let list = List { threads: Vec::new(), tickets: 0 };
+        WaitPoint { waiters: AtomicU32::new(0), list: Mutex::new(list) }
     }
 
-    /// Waits until `condition` holds.
-    pub(crate) fn wait(&self, mut condition: impl FnMut() -> bool) {
-        self.waiters.fetch_add(1, Ordering::Relaxed);
+    /// The calling thread is unparked by each notification from now on. Returns what
+    /// [`leave`](Self::leave) wants.
+    pub(crate) fn enter(&self) -> u64 {
+        let mut list = lock(&self.list);
+        let ticket = list.tickets;
+        list.tickets += 1;
+        list.threads.push((ticket, current()));
+        self.waiters.store(list.threads.len() as u32, Ordering::Relaxed);
+        drop(list);
         fence(Ordering::SeqCst);
-        let mut guard = lock(&self.lock);
+        ticket
+    }
+
+    pub(crate) fn leave(&self, ticket: u64) {
+        let mut list = lock(&self.list);
+        list.threads.retain(|(entered, _)| *entered != ticket);
+        self.waiters.store(list.threads.len() as u32, Ordering::Relaxed);
+    }
+
+    /// Parks until `condition` holds; the thread has entered itself.
+    pub(crate) fn park_until(condition: impl Fn() -> bool) {
         while !condition() {
-            guard = self.notified.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner);
+            park();
         }
-        drop(guard);
-        self.waiters.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Whether anybody seems to wait; exact only after a fence.
@@ -41,8 +60,7 @@ impl WaitPoint {
     pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.has_waiters() {
-            drop(lock(&self.lock));
-            self.notified.notify_all();
+            lock(&self.list).threads.iter().for_each(|(_, thread)| thread.unpark());
         }
     }
 }
@@ -66,7 +84,9 @@ mod model {
                     })
                 })
                 .collect();
-            shared.0.wait(|| shared.1.load(Ordering::Acquire) == 2);
+            let ticket = shared.0.enter();
+            WaitPoint::park_until(|| shared.1.load(Ordering::Acquire) == 2);
+            shared.0.leave(ticket);
             for worker in workers {
                 worker.join().expect("worker");
             }

@@ -23,7 +23,7 @@ use super::{Label, Outcome};
 use crate::access::Access;
 
 /// Words of job storage in a slot. A job that needs more is boxed.
-const WORDS: usize = 18;
+const WORDS: usize = 19;
 
 /// Facts about a task.
 #[derive(Clone, Copy)]
@@ -50,10 +50,12 @@ struct VTable {
     drop_claim: unsafe fn(*mut u8),
 }
 
+/// In the order in which a slot wants them; see `graph::slot`.
+#[repr(C)]
 struct Content {
-    meta: Meta,
     vtable: &'static VTable,
     job: MaybeUninit<[usize; WORDS]>,
+    meta: Meta,
 }
 
 /// Storage for one task's job and facts.

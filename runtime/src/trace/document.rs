@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The value of [`Trace::format`] in every document.
 pub const FORMAT: &str = "millrace-trace";
 /// The version that this crate writes. Readers refuse a newer one.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// One recorded run: lanes, the spans on them, and marks common to all lanes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,18 +93,26 @@ pub enum Cause {
     /// No task was ready: what was submitted depended on running tasks, or the submitting
     /// thread was busy.
     NoReadyTask,
+    /// Worker 0 is the thread that submits tasks, and it ran the program.
+    MainBusy,
 }
 
 impl Cause {
     /// Every cause of waiting, in the order in which tables list them.
-    pub const ALL: [Cause; 6] = [
+    pub const ALL: [Cause; 7] = [
         Cause::Barrier,
         Cause::Loader,
         Cause::Window,
         Cause::Acquire,
         Cause::Drain,
         Cause::NoReadyTask,
+        Cause::MainBusy,
     ];
+
+    /// Place in [`Cause::ALL`]; none for [`Cause::None`].
+    pub(crate) fn index(self) -> Option<usize> {
+        Self::ALL.iter().position(|cause| *cause == self)
+    }
 
     /// The words for tables and legends: `barrier`, `loader late`, ...
     pub fn label(self) -> &'static str {
@@ -116,6 +124,7 @@ impl Cause {
             Cause::Acquire => "acquire",
             Cause::Drain => "drain",
             Cause::NoReadyTask => "no ready task",
+            Cause::MainBusy => "main thread busy",
         }
     }
 }

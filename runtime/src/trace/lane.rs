@@ -29,7 +29,7 @@ const KINDS: [SpanKind; 3] = [SpanKind::Task, SpanKind::Idle, SpanKind::Wait];
 impl RawSpan {
     fn encode(self) -> [u64; SPAN_WORDS] {
         let kind = KINDS.iter().position(|k| *k == self.kind).unwrap_or(0) as u64;
-        let cause = Cause::ALL.iter().position(|c| *c == self.cause).map_or(0, |i| i as u64 + 1);
+        let cause = self.cause.index().map_or(0, |i| i as u64 + 1);
         let layer = self.label.layer.map_or(0, |n| u64::from(n) + 1);
         let shard = self.label.shard.map_or(0, |n| u64::from(n) + 1);
         let batch = self.label.batch.map_or(0, |n| u64::from(n) + 1);

@@ -136,7 +136,7 @@ impl Recorder {
         &self,
         title: String,
         meta: BTreeMap<String, String>,
-        idle: &[Option<u64>],
+        idle: &[Option<(u64, Cause)>],
     ) -> Trace {
         let since = self.since.load(Ordering::Relaxed);
         let until = if self.enabled() { 0 } else { self.until.load(Ordering::Relaxed) };
@@ -154,9 +154,12 @@ impl Recorder {
                 }
             });
             let idle = lane.checked_sub(1).and_then(|worker| *idle.get(worker)?);
-            if let Some(start) = idle.map(|start| start.max(since)).filter(|s| *s < until) {
-                let (kind, cause, label) = (SpanKind::Idle, Cause::None, Default::default());
-                spans.push(RawSpan { kind, cause, name: 0, start, end: until, label });
+            if let Some((start, cause)) = idle.map(|(start, cause)| (start.max(since), cause))
+                && start < until
+            {
+                let (kind, label) = (SpanKind::Idle, Default::default());
+                let name = self.intern(cause.label());
+                spans.push(RawSpan { kind, cause, name, start, end: until, label });
             }
             // A nested wait ends, and so is written, before the span that contains it.
             spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
@@ -169,7 +172,7 @@ impl Recorder {
         for (lane, raw) in lanes.iter().enumerate() {
             for span in raw {
                 let mut push = |raw: RawSpan| spans.push(finish(lane as u32, raw, since));
-                if span.kind == SpanKind::Idle {
+                if span.kind == SpanKind::Idle && span.cause == Cause::None {
                     split_idle(*span, idle_name, &starved, push);
                 } else {
                     push(*span);
@@ -304,7 +307,7 @@ mod tests {
         writers[1].write(span(SpanKind::Task, 0, since + 10, Cause::None, name));
         recorder.stop();
         recorder.mark(MarkKind::Batch, 5);
-        let trace = recorder.take("t".into(), BTreeMap::new(), &[Some(0)]);
+        let trace = recorder.take("t".into(), BTreeMap::new(), &[Some((0, Cause::None))]);
         assert_eq!(trace.spans.len(), 2);
         assert_eq!((trace.spans[0].start, trace.spans[1].start), (0, 0));
         // A worker that slept all the time is idle from the start to the stop.

@@ -1,0 +1,109 @@
+//! Handles without memory: accesses that order tasks and hand out nothing.
+#![allow(unsafe_code, reason = "implements the unsafe trait `Access`")]
+
+use std::ops::Range;
+
+use super::{Access, Mode};
+use crate::claims::Claims;
+use crate::error::SubmitError;
+use crate::runtime::Runtime;
+
+/// A block of data handles for things that the runtime's users keep themselves: a file, a
+/// device, a step of a protocol. Bodies are handed `()` for them; the tasks' order is all that
+/// they give. Made by [`Runtime::handles`].
+///
+/// ```
+/// # let rt = millrace_runtime::Runtime::builder().workers(2).build()?;
+/// let log = rt.handles(1).expect("fewer than 2^32 handles");
+/// for line in 0..3 {
+///     rt.spawn("print", log.write(0), move |()| println!("line {line}"))?; // in this order
+/// }
+/// rt.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Dropping the block gives the handles back once no task is unfinished.
+#[derive(Debug)]
+pub struct Handles {
+    runtime: Runtime,
+    range: Range<u32>,
+}
+
+impl Handles {
+    pub(crate) fn new(runtime: Runtime, range: Range<u32>) -> Self {
+        Handles { runtime, range }
+    }
+
+    /// Number of handles.
+    pub fn len(&self) -> usize {
+        self.range.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.range.is_empty()
+    }
+
+    /// Reads handle `index`: any number of readers run at once.
+    ///
+    /// # Panics
+    /// When there is no such handle.
+    pub fn read(&self, index: usize) -> HandleAccess {
+        self.access(index, Mode::Read)
+    }
+
+    /// Reads and writes handle `index`: alone.
+    ///
+    /// # Panics
+    /// When there is no such handle.
+    pub fn write(&self, index: usize) -> HandleAccess {
+        self.access(index, Mode::Write)
+    }
+
+    /// Writes handle `index` without reading what was there: alone, and not cancelled when the
+    /// task that wrote it before fails.
+    ///
+    /// # Panics
+    /// When there is no such handle.
+    pub fn overwrite(&self, index: usize) -> HandleAccess {
+        self.access(index, Mode::Overwrite)
+    }
+
+    fn access(&self, index: usize, mode: Mode) -> HandleAccess {
+        assert!(index < self.len(), "handle {index} of a block of {}", self.len());
+        HandleAccess { runtime: self.runtime.id(), index: self.range.start + index as u32, mode }
+    }
+}
+
+impl Drop for Handles {
+    fn drop(&mut self) {
+        self.runtime.inner().release_when_drained(self.range.clone());
+    }
+}
+
+/// An access to one of a block of [`Handles`].
+#[derive(Clone, Copy, Debug)]
+pub struct HandleAccess {
+    runtime: u64,
+    index: u32,
+    mode: Mode,
+}
+
+// SAFETY: nothing is handed out.
+unsafe impl Access for HandleAccess {
+    type Claim = ();
+    type Data<'a> = ();
+
+    #[inline]
+    fn claim(self, claims: &mut Claims<'_>) -> Result<(), SubmitError> {
+        if claims.runtime_id() != self.runtime {
+            let owner = "handles without memory".to_owned();
+            return Err(SubmitError::WrongRuntime { task: claims.task(), owner });
+        }
+        claims.declare(self.index..self.index + 1, 0, self.mode);
+        Ok(())
+    }
+
+    #[inline]
+    unsafe fn data(_: &mut ()) {}
+}

@@ -1,0 +1,114 @@
+//! A waiting thread that runs tasks: worker 0.
+//!
+//! While the program runs, worker 0 is away. When a thread outside the pool waits, it takes
+//! worker 0's part, unless another one has it already, and gives it back once its condition
+//! holds. So nothing has to be woken when the condition comes about, and no core is left to a
+//! thread that only waits.
+
+use std::sync::{MutexGuard, TryLockError};
+
+use super::idle::{find, idle};
+use super::{Context, WaitPoint};
+use crate::runtime::Inner;
+use crate::trace::Cause;
+
+/// After how many tasks a helping thread looks at the condition for which it waits.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// After each: somebody goes on as soon as it holds.
+    Eager,
+    /// After many: it is costly to look at, and cannot hold for long before it is seen.
+    Throughput,
+}
+
+impl Patience {
+    fn tasks(self) -> u32 {
+        match self {
+            Patience::Eager => 1,
+            Patience::Throughput => 64,
+        }
+    }
+}
+
+impl Inner {
+    /// Waits until `condition` holds, and runs tasks meanwhile if it may. Whoever makes it hold
+    /// notifies `point`.
+    pub(crate) fn wait_at(
+        &self,
+        point: &WaitPoint,
+        patience: Patience,
+        condition: impl Fn() -> bool,
+    ) {
+        let ticket = point.enter();
+        self.help_or_park(patience, condition);
+        point.leave(ticket);
+    }
+
+    /// Waits until `condition` holds; whoever makes it hold unparks this thread.
+    pub(crate) fn help_or_park(&self, patience: Patience, condition: impl Fn() -> bool) {
+        let helper = self.helper.as_ref().and_then(|helper| match helper.try_lock() {
+            Ok(context) => Some(context),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        });
+        match helper {
+            Some(context) => self.help(context, patience, condition),
+            None => WaitPoint::park_until(condition),
+        }
+    }
+
+    fn help(
+        &self,
+        mut context: MutexGuard<'_, Context>,
+        patience: Patience,
+        condition: impl Fn() -> bool,
+    ) {
+        let context = &mut *context;
+        self.come_back(context);
+        let mut unseen = 0;
+        let mut holds = condition();
+        while !holds {
+            let found = find(self, &context.queue, context.lane);
+            let Some(slot) = found.or_else(|| idle(self, context, &condition)) else { break };
+            let mut next = Some(slot);
+            while let Some(slot) = next {
+                next = self.execute(slot, context);
+                unseen += 1;
+                if unseen >= patience.tasks() {
+                    unseen = 0;
+                    holds = condition();
+                    if holds {
+                        next.into_iter().for_each(|slot| context.queue.push(slot));
+                        break;
+                    }
+                }
+            }
+        }
+        context.flush(self);
+        self.go_away(context);
+        // What is left is for the others.
+        if !context.queue.is_empty() {
+            self.sleep.wake(context.queue.len());
+        }
+    }
+
+    /// Worker 0 has been away since the last help.
+    fn come_back(&self, context: &mut Context) {
+        if self.timing || self.recorder.enabled() {
+            let end = self.recorder.now();
+            let start = self.totals(context.lane).idle_end(end, &self.totals.clock);
+            if let Some(start) = start
+                && self.recorder.covers(start)
+            {
+                context.record_away(self, start, end);
+            }
+        }
+    }
+
+    /// Worker 0 is away from now on: its thread runs the program.
+    pub(crate) fn go_away(&self, context: &Context) {
+        if self.timing || self.recorder.enabled() {
+            self.totals(context.lane).away_begin(self.recorder.now(), Cause::MainBusy);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! What a thread does that found no ready task: looks again for a while, then sleeps.
+
+use std::iter;
+use std::time::{Duration, Instant};
+
+use crossbeam_deque::{Steal, Stealer, Worker};
+
+use super::Context;
+use crate::runtime::Inner;
+
+/// Looks before an idle thread sleeps, least and most. A look with its pause takes 0.1 to 0.5
+/// microseconds, waking a sleeping thread 10 to 50: the least costs about as much as one
+/// wake-up, and the most is 10 times that.
+const LOOKS: (u32, u32) = (64, 1024);
+/// A sleep shorter than this was not worth it: the thread looks longer the next time.
+const SHORT_SLEEP: Duration = Duration::from_micros(200);
+/// Pauses of the processor between two looks, at most.
+const PAUSES: u32 = 150;
+/// After so many looks the thread offers its core to others before each further one.
+const YIELD_AFTER: u32 = 32;
+
+/// How long a thread looks before it sleeps; adapts to how long it slept.
+#[derive(Debug)]
+pub(crate) struct Spin {
+    looks: u32,
+}
+
+impl Spin {
+    pub(crate) fn new() -> Self {
+        Spin { looks: LOOKS.0 }
+    }
+
+    fn slept(&mut self, time: Duration) {
+        self.looks = if time < SHORT_SLEEP {
+            LOOKS.1.min(2 * self.looks)
+        } else {
+            LOOKS.0.max(self.looks / 2)
+        };
+    }
+}
+
+/// Takes a ready task: from the thread's own queue, from those that were submitted outside the
+/// pool, or from another worker.
+pub(crate) fn find(inner: &Inner, queue: &Worker<u32>, worker: usize) -> Option<u32> {
+    queue.pop().or_else(|| {
+        let others = inner.stealers[worker + 1..].iter().chain(&inner.stealers[..worker]);
+        iter::once(&inner.submitted_ready).chain(others).find_map(|from| steal(inner, from, queue))
+    })
+}
+
+fn steal(inner: &Inner, from: &Stealer<u32>, into: &Worker<u32>) -> Option<u32> {
+    loop {
+        match from.steal_batch_and_pop(into) {
+            Steal::Success(slot) => {
+                fetch(inner, into);
+                return Some(slot);
+            }
+            Steal::Empty => return None,
+            Steal::Retry => std::hint::spin_loop(),
+        }
+    }
+}
+
+/// Fetches the tasks in `queue`, which is the calling thread's own: they were on another core,
+/// and one after the other each would be waited for.
+fn fetch(inner: &Inner, queue: &Worker<u32>) {
+    for _ in 0..queue.len() {
+        if let Some(slot) = queue.pop() {
+            inner.table.prefetch_slot(slot);
+            queue.push(slot);
+        }
+    }
+}
+
+/// Nothing was found: looks again, then sleeps. `None` once `stop` holds; whoever makes it hold
+/// unparks this thread afterwards.
+pub(crate) fn idle(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool) -> Option<u32> {
+    let timed = inner.timing || inner.recorder.enabled();
+    let worker = context.lane;
+    if inner.totals.clock.is_waiting() {
+        inner.note_starvation();
+    }
+    if timed {
+        inner.totals(worker).idle_begin(inner.recorder.now(), &inner.totals.clock);
+    }
+    context.flush(inner);
+    inner.notify_drained();
+    let found = look_or_sleep(inner, context, stop);
+    if timed {
+        let end = inner.recorder.now();
+        let start = inner.totals(worker).idle_end(end, &inner.totals.clock);
+        if let Some(start) = start
+            && inner.recorder.covers(start)
+        {
+            context.record_idle(start, end);
+        }
+    }
+    found
+}
+
+fn look_or_sleep(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool) -> Option<u32> {
+    let Context { lane: worker, spin, queue, .. } = context;
+    // What was found, or that it is time to stop.
+    let look = || find(inner, queue, *worker).map(Some).or_else(|| stop().then_some(None));
+    loop {
+        for turn in 0..spin.looks {
+            if let Some(found) = look() {
+                return found;
+            }
+            if turn < YIELD_AFTER {
+                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+            } else {
+                std::thread::yield_now();
+            }
+        }
+        let start = Instant::now();
+        let found = inner.sleep.sleep(look);
+        spin.slept(start.elapsed());
+        if let Some(found) = found {
+            return found;
+        }
+    }
+}
