@@ -17,7 +17,7 @@ use crate::sync::Ordering;
 use crate::task::{Failures, Job, Label, Meta, Outcome, TaskId};
 use crate::trace::Cause;
 
-/// For how many handles of a task the last writer's slot is fetched while the task is filled in.
+/// For how many handles of a task the predecessors' slots are fetched while it is filled in.
 const PREFETCHED: usize = 4;
 
 /// What the submission lock protects.
@@ -180,8 +180,8 @@ impl Inner {
         R: Outcome,
     {
         let mut submitter = self.submitter();
-        for (handle, _) in claims.iter().flat_map(|claim| claim.handles()).take(PREFETCHED) {
-            self.table.prefetch(submitter.handles.writer(handle));
+        for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()).take(PREFETCHED) {
+            submitter.handles.foresee(handle, mode, |task| self.table.prefetch(task));
         }
         let Some(task) = submitter.allocate(self, false) else {
             drop(submitter);

@@ -1,5 +1,6 @@
 //! The real binaries, from the outside: what they print, write and return.
 
+mod bench;
 mod compare;
 mod errors;
 mod idx;

@@ -24,7 +24,12 @@ struct Entry {
     readers: SmallVec<[TaskRef; 4]>,
 }
 
-const PRUNE_FIRST: u32 = 4;
+/// Looking whether a reader has ended may mean to fetch its slot from another core, so a handle
+/// keeps this many before it looks.
+const PRUNE_FIRST: u32 = 64;
+
+/// Readers of a handle that are told before they are looked at.
+const FORESEEN: usize = 32;
 
 impl Entry {
     fn new(epoch: u32) -> Self {
@@ -80,10 +85,15 @@ impl HandleTable {
         }
     }
 
-    /// The last writer of `handle`.
+    /// Calls `each` for tasks that [`claim`](Self::claim) will look at, most of them at most.
     #[inline]
-    pub(crate) fn writer(&self, handle: Handle) -> TaskRef {
-        self.entries[handle.index as usize].writer
+    pub(crate) fn foresee(&self, handle: Handle, mode: Mode, each: impl FnMut(TaskRef)) {
+        let entry = &self.entries[handle.index as usize];
+        if mode.writes() && !entry.readers.is_empty() {
+            entry.readers.iter().copied().take(FORESEEN).for_each(each);
+        } else {
+            std::iter::once(entry.writer).for_each(each);
+        }
     }
 
     /// Records that `task` uses `handle` from here on, in program order, and tells what it has
@@ -215,7 +225,7 @@ mod tests {
             w.claim(0, Mode::Read, task);
             w.table.end(task.slot(), None, |_| {});
         }
-        assert!(w.handles.entries[0].readers.len() <= 8);
+        assert!(w.handles.entries[0].readers.len() <= 2 * PRUNE_FIRST as usize);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A hint to the processor to fetch memory that will be written soon.
 #![allow(unsafe_code, reason = "calls the prefetch instruction")]
 
-/// Fetches the first line of `place` into this core's cache, for writing. Only a hint: it has no
+/// Fetches the line at `place` into this core's cache, for writing. Only a hint: it has no
 /// effect but on time, and none at all on other architectures than x86-64.
 #[inline]
 pub(crate) fn prefetch_for_write<T>(place: &T) {

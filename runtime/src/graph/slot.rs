@@ -213,7 +213,9 @@ impl SlotTable {
         }
         let index = if let Some(index) = from.free.pop() {
             if let Some(ahead) = from.free.len().checked_sub(AHEAD) {
-                prefetch_for_write(self.slot(from.free[ahead]));
+                let slot = self.slot(from.free[ahead]);
+                prefetch_for_write(slot);
+                prefetch_for_write(&slot.spill);
             }
             index
         } else {

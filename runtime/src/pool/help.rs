@@ -68,7 +68,7 @@ impl Inner {
         let mut unseen = 0;
         let mut holds = condition();
         while !holds {
-            let found = find(self, &context.queue, context.lane);
+            let found = find(self, context);
             let Some(slot) = found.or_else(|| idle(self, context, &condition)) else { break };
             let mut next = Some(slot);
             while let Some(slot) = next {

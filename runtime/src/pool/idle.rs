@@ -14,8 +14,12 @@ use crate::runtime::Inner;
 const LOOKS: (u32, u32) = (64, 1024);
 /// A sleep shorter than this was not worth it: the thread looks longer the next time.
 const SHORT_SLEEP: Duration = Duration::from_micros(200);
-/// Pauses of the processor between two looks, at most.
+/// Pauses of the processor between two looks: 2 to 4 microseconds. Each look takes a cache line
+/// from the thread that submits, which has to fetch it back; the longer the pause, the more
+/// tasks a look finds.
 const PAUSES: u32 = 150;
+/// A thread that comes back for tasks sooner than this got tiny ones: it pauses first.
+const TINY: Duration = Duration::from_micros(1);
 /// After so many looks the thread offers its core to others before each further one.
 const YIELD_AFTER: u32 = 32;
 
@@ -23,11 +27,28 @@ const YIELD_AFTER: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct Spin {
     looks: u32,
+    /// When tasks were last taken from another thread.
+    taken: Option<Instant>,
 }
 
 impl Spin {
     pub(crate) fn new() -> Self {
-        Spin { looks: LOOKS.0 }
+        Spin { looks: LOOKS.0, taken: None }
+    }
+
+    fn pause() {
+        (0..PAUSES).for_each(|_| std::hint::spin_loop());
+    }
+
+    /// Lets the others prepare more tasks if the last ones were few and tiny.
+    fn before_taking(&mut self) {
+        if self.taken.take().is_some_and(|taken| taken.elapsed() < TINY) {
+            Self::pause();
+        }
+    }
+
+    fn has_taken(&mut self) {
+        self.taken = Some(Instant::now());
     }
 
     fn slept(&mut self, time: Duration) {
@@ -41,11 +62,21 @@ impl Spin {
 
 /// Takes a ready task: from the thread's own queue, from those that were submitted outside the
 /// pool, or from another worker.
-pub(crate) fn find(inner: &Inner, queue: &Worker<u32>, worker: usize) -> Option<u32> {
+pub(crate) fn find(inner: &Inner, context: &mut Context) -> Option<u32> {
+    let Context { lane: worker, queue, spin, .. } = context;
     queue.pop().or_else(|| {
-        let others = inner.stealers[worker + 1..].iter().chain(&inner.stealers[..worker]);
-        iter::once(&inner.submitted_ready).chain(others).find_map(|from| steal(inner, from, queue))
+        spin.before_taking();
+        let found = take(inner, queue, *worker);
+        if found.is_some() {
+            spin.has_taken();
+        }
+        found
     })
+}
+
+fn take(inner: &Inner, queue: &Worker<u32>, worker: usize) -> Option<u32> {
+    let others = inner.stealers[worker + 1..].iter().chain(&inner.stealers[..worker]);
+    iter::once(&inner.submitted_ready).chain(others).find_map(|from| steal(inner, from, queue))
 }
 
 fn steal(inner: &Inner, from: &Stealer<u32>, into: &Worker<u32>) -> Option<u32> {
@@ -101,16 +132,17 @@ pub(crate) fn idle(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool
 fn look_or_sleep(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool) -> Option<u32> {
     let Context { lane: worker, spin, queue, .. } = context;
     // What was found, or that it is time to stop.
-    let look = || find(inner, queue, *worker).map(Some).or_else(|| stop().then_some(None));
+    let look = || take(inner, queue, *worker).map(Some).or_else(|| stop().then_some(None));
     loop {
         for turn in 0..spin.looks {
-            if let Some(found) = look() {
-                return found;
-            }
             if turn < YIELD_AFTER {
-                (0..PAUSES).for_each(|_| std::hint::spin_loop());
+                Spin::pause();
             } else {
                 std::thread::yield_now();
+            }
+            if let Some(found) = look() {
+                spin.has_taken();
+                return found;
             }
         }
         let start = Instant::now();

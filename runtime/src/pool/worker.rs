@@ -81,7 +81,7 @@ pub(crate) fn stop(inner: &Inner, threads: Vec<JoinHandle<()>>) {
 fn run_worker(inner: &Inner, context: &mut Context) {
     let stop = || inner.may_quit();
     loop {
-        let found = find(inner, &context.queue, context.lane);
+        let found = find(inner, context);
         let Some(slot) = found.or_else(|| idle(inner, context, stop)) else { break };
         let mut next = Some(slot);
         while let Some(slot) = next {

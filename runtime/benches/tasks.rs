@@ -1,0 +1,51 @@
+//! The cost of a task by scenario: `cargo bench -p millrace-runtime`.
+//!
+//! One iteration is a whole run of a scenario with empty bodies; the throughput is in tasks.
+//! `millrace bench runtime` measures the same graphs with longer bodies, and other runtimes
+//! beside them.
+#![cfg(not(loom))]
+
+use std::time::Duration;
+
+use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
+use millrace_runtime::Runtime;
+use millrace_runtime::scenarios::{Body, NAMES, Scenario};
+
+fn scenarios(criterion: &mut Criterion) {
+    for workers in [1, 2] {
+        let rt = Runtime::builder().workers(workers).timing(false).build().expect("a runtime");
+        let mut group = criterion.benchmark_group(format!("{workers} workers"));
+        group.sample_size(10).measurement_time(Duration::from_secs(2));
+        for name in NAMES {
+            let scenario = Scenario::new(name, Duration::ZERO).expect("known");
+            group.throughput(Throughput::Elements(scenario.len() as u64));
+            group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+                bencher.iter(|| scenario.run(&rt, Body::Empty).expect("runs"));
+            });
+        }
+    }
+}
+
+fn waits(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("waits");
+    let rt = Runtime::builder().workers(2).timing(false).build().expect("a runtime");
+    let handles = rt.handles(1).expect("a handle");
+    group.bench_function("one task, then wait", |bencher| {
+        bencher.iter(|| {
+            rt.spawn("task", handles.write(0), |()| ()).expect("accepted");
+            rt.wait().expect("nothing fails");
+        });
+    });
+    group.bench_function("wait for nothing", |bencher| {
+        bencher.iter(|| rt.wait().expect("nothing fails"));
+    });
+    group.bench_function("acquire an idle handle", |bencher| {
+        bencher.iter(|| rt.acquire(handles.write(0)).expect("idle"));
+    });
+    group.bench_function("register and release a handle", |bencher| {
+        bencher.iter(|| rt.handles(1).expect("a handle"));
+    });
+}
+
+criterion_group!(benches, scenarios, waits);
+criterion_main!(benches);
