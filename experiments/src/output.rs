@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
+/// The file by which a command takes its folder.
+const CLAIM: &str = "command.txt";
 /// The folder that `results/TIME` is made in.
 const RESULTS: &str = "results";
 
@@ -27,11 +29,23 @@ impl Output {
             None => new_folder(Path::new(RESULTS), &time_name())?,
         };
         let output = Output { path };
-        // Better to find out now than after minutes of training.
-        let probe = output.temporary("probe");
-        fs::File::create(&probe).map_err(|error| Failure::io("write in", &output.path, &error))?;
-        fs::remove_file(&probe).map_err(|error| Failure::io("write in", &output.path, &error))?;
+        output.claim()?;
         Ok(output)
+    }
+
+    /// Writes down the command. The file takes the folder for this process: of two that found
+    /// it empty, one cannot make it. And better to find out now than after minutes of training
+    /// that nothing can be written.
+    fn claim(&self) -> Result<(), Failure> {
+        let path = self.file(CLAIM);
+        let words: Vec<_> =
+            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+        let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        let written = file.and_then(|mut file| writeln!(file, "{}", words.join(" ")));
+        written.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => in_use(&self.path),
+            _ => Failure::io("write", &path, &error),
+        })
     }
 
     /// The folder of a run that another process of the same comparison has made.
@@ -66,7 +80,8 @@ impl Output {
     }
 }
 
-/// Writes `path`, which appears, or changes, only once the new content is complete.
+/// Writes `path`. A file appears, or changes, only once the new content is complete; links are
+/// followed; what is no regular file (a pipe, a device) is written to.
 ///
 /// # Errors
 /// When `content` fails or the system does.
@@ -74,6 +89,18 @@ pub fn write_file(
     path: &Path,
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
+    let failed = |error| Failure::io("write", path, &error);
+    let target = match fs::metadata(path) {
+        Ok(found) if found.is_file() => fs::canonicalize(path).map_err(failed)?,
+        Err(_) if fs::symlink_metadata(path).is_err() => path.to_owned(),
+        // Something else, or a link to nothing.
+        _ => {
+            let open = fs::OpenOptions::new().write(true).create(true).truncate(false).open(path);
+            let mut writer = BufWriter::new(open.map_err(failed)?);
+            return content(&mut writer).and_then(|()| writer.flush()).map_err(failed);
+        }
+    };
+    let path = target.as_path();
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{}.tmp", std::process::id()));
     write_whole(path, &temporary, content)
@@ -101,12 +128,16 @@ fn empty_folder(path: &Path) -> Result<PathBuf, Failure> {
     fs::create_dir_all(path).map_err(|error| Failure::io("create", path, &error))?;
     let mut entries = fs::read_dir(path).map_err(|error| Failure::io("read", path, &error))?;
     if entries.next().is_some() {
-        return Err(Failure::failed(format_args!(
-            "--out {}: the folder is not empty; results are never written over",
-            path.display()
-        )));
+        return Err(in_use(path));
     }
     Ok(path.to_owned())
+}
+
+fn in_use(path: &Path) -> Failure {
+    Failure::failed(format_args!(
+        "--out {}: the folder is not empty; results are never written over",
+        path.display()
+    ))
 }
 
 /// A folder `parent/name`, or `parent/name-2` and so on where that exists.
@@ -167,7 +198,40 @@ mod tests {
             .expect_err("failed");
         assert!(failure.to_string().contains("table.csv"), "{failure}");
         assert_eq!(fs::read(output.file("table.csv")).expect("still there"), b"old");
-        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1);
+        assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 2);
+        assert!(output.file(CLAIM).exists());
+    }
+
+    #[test]
+    fn of_two_commands_one_gets_the_folder() {
+        let folder = tempfile::tempdir().expect("temporary directory");
+        let output = Output { path: empty_folder(folder.path()).expect("empty") };
+        let other = Output { path: empty_folder(folder.path()).expect("still empty") };
+        output.claim().expect("the first");
+        let failure = other.claim().expect_err("the second");
+        assert!(failure.to_string().contains("never written over"), "{failure}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_followed_and_other_things_stay_what_they_are() {
+        let folder = tempfile::tempdir().expect("temporary directory");
+        let [file, link, dangling] = ["file", "link", "dangling"].map(|f| folder.path().join(f));
+        fs::write(&file, "old").expect("written");
+        std::os::unix::fs::symlink(&file, &link).expect("linked");
+        std::os::unix::fs::symlink(folder.path().join("new"), &dangling).expect("linked");
+        for path in [&link, &dangling] {
+            write_file(path, |out| out.write_all(b"content")).expect("written");
+            assert!(path.is_symlink());
+            assert_eq!(fs::read(path).expect("readable"), b"content");
+        }
+        assert_eq!(fs::read(&file).expect("readable"), b"content");
+        // A socket stands for devices, which only root can make: it is not replaced.
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
+        write_file(&socket, |out| out.write_all(b"content")).expect_err("cannot be opened");
+        assert!(!fs::symlink_metadata(&socket).expect("still there").is_file());
+        write_file(folder.path(), |_| Ok(())).expect_err("a folder");
     }
 
     #[test]

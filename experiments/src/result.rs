@@ -242,7 +242,9 @@ pub enum Outcome {
         /// Why.
         reason: String,
     },
-    /// The user stopped the comparison before this run was finished.
+    /// The user stopped it.
+    Stopped,
+    /// It has not begun.
     NotRun,
 }
 
@@ -260,7 +262,8 @@ impl Row {
         match &self.outcome {
             Outcome::Finished { .. } => None,
             Outcome::Failed { reason } => Some(format!("failed: {reason}")),
-            Outcome::NotRun => Some("not finished: stopped by the user".to_owned()),
+            Outcome::Stopped => Some("stopped by the user".to_owned()),
+            Outcome::NotRun => Some("not run".to_owned()),
         }
     }
 }
@@ -338,6 +341,7 @@ mod tests {
         for outcome in [
             Outcome::Finished { result: Box::new(example(combination)) },
             Outcome::Failed { reason: "killed".to_owned() },
+            Outcome::Stopped,
             Outcome::NotRun,
         ] {
             let row = Row { combination, outcome };

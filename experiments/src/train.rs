@@ -49,13 +49,14 @@ pub fn alone(combination: Combination, options: &RunOptions) -> Result<(), Failu
     });
     bar.clear();
     let (result, trace) = finished?;
-    if let Some(trace) = trace {
-        charts::write(&output, combination, &trace, result.settings.trace_batches)?;
-    }
     write_result(&output, &result)?;
+    let traced = result.settings.trace_batches;
     let rows = [Row { combination, outcome: Outcome::Finished { result: Box::new(result) } }];
     output.write("table.json", |file| table::write_json(&rows, file))?;
     output.write("table.csv", |file| table::write_csv(&rows, file))?;
+    if let Some(trace) = trace {
+        charts::write(&output, combination, &trace, traced)?;
+    }
     terminal::print(&rows, options.json)?;
     if !options.json {
         terminal::say(&format!("Results: {}/", output.path().display()))?;
@@ -75,10 +76,10 @@ fn for_comparison(combination: Combination, options: &RunOptions) -> Result<(), 
         true => send(&Event::Progress(*progress)),
         false => Ok(()),
     })?;
+    write_result(&output, &result)?;
     if let Some(trace) = trace {
         charts::write(&output, combination, &trace, result.settings.trace_batches)?;
     }
-    write_result(&output, &result)?;
     send(&Event::Finished { result: Box::new(result) })
 }
 

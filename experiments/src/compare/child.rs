@@ -95,7 +95,7 @@ fn outcome(
 ) -> Outcome {
     match result {
         Some(result) if status.success() => Outcome::Finished { result },
-        _ if interrupted => Outcome::NotRun,
+        _ if interrupted => Outcome::Stopped,
         _ => {
             let last = said.lines().map(str::trim).rfind(|line| !line.is_empty());
             let told = last.map(|line| line.strip_prefix("error: ").unwrap_or(line));
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn an_interrupted_run_is_stopped_and_not_a_failure() {
         let (outcome, _) = shell("exec sleep 600", true);
-        assert_eq!(outcome, Outcome::NotRun);
+        assert_eq!(outcome, Outcome::Stopped);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::{BatchRange, RunOptions};
 use crate::failure::Failure;
@@ -32,7 +32,9 @@ pub struct Settings {
     pub samples: usize,
     /// Decides initial weights and order.
     pub seed: u32,
-    /// Folder of the data set; embedded images without one.
+    /// Folder of the data set; embedded images without one. Written down as text, so a name that
+    /// is not UTF-8 is changed there.
+    #[serde(serialize_with = "as_text")]
     pub dataset: Option<PathBuf>,
     /// Whether each epoch has its own order of samples.
     pub shuffle: bool,
@@ -96,8 +98,14 @@ impl Settings {
                 "--shards {shards}: wanted 1 to {MAX_SHARDS}"
             )));
         }
-        if !(options.lr.is_finite() && options.lr > 0.0) {
-            return Err(Failure::usage(format_args!("--lr {}: must be above 0", options.lr)));
+        // Parameters are `f32`, and so is the rate in the end.
+        let rate = options.lr as f32;
+        if !(rate.is_finite() && rate > 0.0) {
+            let (least, most) = (f32::MIN_POSITIVE, f32::MAX);
+            return Err(Failure::usage(format_args!(
+                "--lr {}: must be a number above 0, from {least:e} to {most:e}",
+                options.lr
+            )));
         }
         if options.window == Some(0) {
             return Err(Failure::usage("--window 0: at least 1 task must fit"));
@@ -173,6 +181,10 @@ fn traced(wanted: Option<BatchRange>, batches: u32) -> Result<BatchRange, Failur
             Ok(BatchRange { first, end: batches.min(first + TRACED_BATCHES) })
         }
     }
+}
+
+fn as_text<S: Serializer>(path: &Option<PathBuf>, serializer: S) -> Result<S::Ok, S::Error> {
+    path.as_ref().map(|path| path.to_string_lossy()).serialize(serializer)
 }
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ fn cell(row: &Row, measure: &Measure, notes: &mut Notes) -> String {
     let Some(result) = row.result() else {
         let reason = row.missing().unwrap_or_default();
         let note = match row.outcome {
-            Outcome::NotRun => reason,
+            Outcome::Stopped | Outcome::NotRun => reason,
             _ => format!("{}: {reason}", row.combination),
         };
         return notes.mark("none", &note);

@@ -75,8 +75,8 @@ fn a_comparison_writes_all_its_results() {
         .expect("readable")
         .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
         .collect();
-    // table.csv, table.json, compare.svg, report.html; trace, chart and result of each.
-    assert_eq!(names.len(), 4 + 3 * 8, "{names:?}");
+    // command.txt, table.csv, table.json, compare.svg, report.html; trace, chart, result of each.
+    assert_eq!(names.len(), 5 + 3 * 8, "{names:?}");
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn an_interrupted_comparison_leaves_valid_files_and_no_process() {
         let run = run_of(&comparison);
         let output = signal_and_wait(comparison, signal);
         assert_one_line(&output, 130, &["0 of 8 combinations are finished", "run"]);
-        assert!(text(&output.stdout).contains("not finished: stopped by the user"));
+        assert!(text(&output.stdout).contains("stopped by the user"));
         assert_gone(run);
         assert_valid(folder.path(), 0);
     }
@@ -131,7 +131,8 @@ fn a_run_that_dies_does_not_take_the_others_with_it() {
     assert_one_line(&output, 130, &["0 of 8"]);
     let table = json(&read(folder.path().join("run/table.json")));
     assert!(table[0]["reason"].as_str().expect("why").contains("signal: 9"));
-    assert_eq!(table[1]["outcome"], "not_run");
+    assert_eq!(table[1]["outcome"], "stopped");
+    assert_eq!(table[2]["outcome"], "not_run");
     assert!(text(&output.stdout).contains("single/naive: failed"));
     assert_valid(folder.path(), 0);
 }

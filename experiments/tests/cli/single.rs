@@ -72,3 +72,22 @@ fn a_data_set_of_ones_own() {
     let result = json(&read(folder.path().join("run/run-single-prefetch.json")));
     assert_eq!((&result["images"], &result["test_samples"]), (&25.into(), &5.into()));
 }
+
+/// The path goes into the results as text; the run must not be lost over it.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_data_set_whose_path_is_not_text_is_trained_on() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().expect("temporary directory");
+    let name = std::ffi::OsStr::from_bytes(b"set \xff");
+    std::fs::create_dir(folder.path().join(name)).expect("made");
+    idx::write_set(&folder.path().join(name), 40, 20);
+    let output = binary("single-naive", &["--epochs", "1", "--out", "run", "--dataset"])
+        .arg(name)
+        .current_dir(folder.path())
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let result = json(&read(folder.path().join("run/run-single-naive.json")));
+    assert_eq!(result["settings"]["dataset"], "set \u{fffd}");
+}

@@ -195,12 +195,15 @@ pub enum MarkKind {
 pub enum TraceError {
     /// Not JSON, or not of this shape; the message has line and column.
     #[error("not a trace: {0}")]
-    Json(#[from] serde_json::Error),
+    Json(#[source] serde_json::Error),
+    /// Reading or writing failed.
+    #[error("{0}")]
+    Io(#[source] std::io::Error),
     /// JSON, but some other document.
     #[error("not a trace: the format is `{0}`, wanted `{FORMAT}`")]
     Format(String),
-    /// Written by a newer program.
-    #[error("trace version {found} is newer than {VERSION}, the newest that this program reads")]
+    /// Written by a newer program, or damaged.
+    #[error("trace version {found}: this program reads versions 1 to {VERSION}")]
     Version {
         /// The version found.
         found: u32,
@@ -221,7 +224,7 @@ impl Trace {
     /// # Errors
     /// When the writer fails.
     pub fn write_json(&self, writer: impl Write) -> Result<(), TraceError> {
-        Ok(serde_json::to_writer(writer, self)?)
+        serde_json::to_writer(writer, self).map_err(|error| TraceError::Io(error.into()))
     }
 
     /// Reads and checks a document.
@@ -230,11 +233,15 @@ impl Trace {
     /// When it is not JSON, another document, a newer version, or when a span names a lane or
     /// name that is not there or ends before it starts.
     pub fn read_json(reader: impl Read) -> Result<Self, TraceError> {
-        let trace: Trace = serde_json::from_reader(reader)?;
+        let trace: Trace =
+            serde_json::from_reader(reader).map_err(|error| match error.is_io() {
+                true => TraceError::Io(error.into()),
+                false => TraceError::Json(error),
+            })?;
         if trace.format != FORMAT {
             return Err(TraceError::Format(trace.format.into_owned()));
         }
-        if trace.version > VERSION {
+        if trace.version == 0 || trace.version > VERSION {
             return Err(TraceError::Version { found: trace.version });
         }
         trace.check()?;
