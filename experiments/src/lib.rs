@@ -11,7 +11,7 @@
 //! | [`compare`] | each combination in a process of its own; collects, reports |
 //! | [`train`] | one combination, for people or for a comparison ([`protocol`]) |
 //! | [`run`] | joins runtime, arenas, loader and network, and measures: [`result::RunResult`] |
-//! | [`bench`] | the cost of a task, beside other runtimes |
+//! | [`mod@bench`] | the cost of a task, beside other runtimes |
 //! | [`counters`], [`energy`], [`machine`] | what is measured beside the clock |
 //! | [`table`], [`charts`], [`report`], [`output`] | what becomes of results |
 //!
