@@ -121,6 +121,7 @@ fn runtime(settings: &Settings, counters: &Counters) -> Result<Runtime, Failure>
     let counters = counters.clone();
     let mut builder = Runtime::builder()
         .workers(settings.workers)
+        .main_helps(true)
         .on_worker_start(move |worker| counters.open_on_worker(worker));
     if let Some(window) = settings.window {
         builder = builder.window(window);

@@ -13,7 +13,8 @@ use millrace_runtime::scenarios::{Body, NAMES, Scenario};
 
 fn scenarios(criterion: &mut Criterion) {
     for workers in [1, 2] {
-        let rt = Runtime::builder().workers(workers).timing(false).build().expect("a runtime");
+        let builder = Runtime::builder().workers(workers).main_helps(true).timing(false);
+        let rt = builder.build().expect("a runtime");
         let mut group = criterion.benchmark_group(format!("{workers} workers"));
         group.sample_size(10).measurement_time(Duration::from_secs(2));
         for name in NAMES {
@@ -28,7 +29,8 @@ fn scenarios(criterion: &mut Criterion) {
 
 fn waits(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("waits");
-    let rt = Runtime::builder().workers(2).timing(false).build().expect("a runtime");
+    let builder = Runtime::builder().workers(2).main_helps(true).timing(false);
+    let rt = builder.build().expect("a runtime");
     let handles = rt.handles(1).expect("a handle");
     group.bench_function("one task, then wait", |bencher| {
         bencher.iter(|| {

@@ -32,12 +32,12 @@ impl Builder {
     pub const MAX_WORKERS: usize = 1024;
 
     pub(crate) fn new() -> Self {
-        Builder { workers: None, window: 4096, timing: true, main_helps: true, hook: None }
+        Builder { workers: None, window: 4096, timing: true, main_helps: false, hook: None }
     }
 
     /// Number of workers; the default is the number of processors that the process may use.
     /// With 0, each task runs inside `spawn`, on the submitting thread, in program order. With
-    /// two or more, worker 0 is a thread that waits ([`main_helps`](Self::main_helps)).
+    /// two or more, worker 0 may be a thread that waits ([`main_helps`](Self::main_helps)).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -57,12 +57,13 @@ impl Builder {
     }
 
     /// Whether, with two or more workers, worker 0 is the thread outside the pool that waits for
-    /// tasks: it runs tasks until what it waits for has come about. On by default, since waking
-    /// a thread costs as much as many small tasks. While no thread waits, the other workers are
-    /// alone.
+    /// tasks: it runs tasks until what it waits for has come about. That suits many small tasks,
+    /// since waking a thread costs as much as many of them, and a main thread that waits most of
+    /// the time; while no thread waits, the other workers are alone.
     ///
-    /// Switch it off when bodies wait for something that the waiting thread does later (it could
-    /// be inside such a body), or when it must go on at once although long tasks are ready.
+    /// Off by default: bodies must not wait for something that the waiting thread does later (it
+    /// could be inside such a body), and a wait may last until the task that the thread runs at
+    /// the time has ended.
     pub fn main_helps(mut self, helps: bool) -> Self {
         self.main_helps = helps;
         self

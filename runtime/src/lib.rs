@@ -70,8 +70,8 @@
 //!   trace is recorded, becomes a span that says why.
 //! * **No call waits for itself.** Waiting inside a body, or for data that the calling thread
 //!   holds, is an error.
-//! * **Idle workers sleep,** and a thread that waits helps: with two or more workers, worker 0 is
-//!   whichever thread outside the pool waits ([`Builder::main_helps`]).
+//! * **Idle workers sleep,** and a thread that waits can help: with two or more workers, worker 0
+//!   is then whichever thread outside the pool waits ([`Builder::main_helps`]).
 
 mod access;
 mod builder;

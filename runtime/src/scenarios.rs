@@ -296,8 +296,9 @@ mod tests {
 
     #[test]
     fn every_scenario_keeps_its_order() {
-        for workers in [0, 1, 2, 4] {
-            let rt = Runtime::builder().workers(workers).window(500).build().expect("a runtime");
+        for (workers, helps) in [(0, false), (1, false), (2, false), (2, true), (4, true)] {
+            let builder = Runtime::builder().workers(workers).main_helps(helps).window(500);
+            let rt = builder.build().expect("a runtime");
             for name in NAMES {
                 Scenario::sized(name, 5000).expect("known").check(&rt).expect("in order");
             }

@@ -327,6 +327,28 @@ fn until_waiting(rt: &Runtime, cause: Cause) {
 }
 
 #[test]
+fn a_waiting_thread_helps_as_worker_0() {
+    let rt = Runtime::builder().workers(2).main_helps(true).build().expect("a runtime");
+    let met = Arc::new(AtomicUsize::new(0));
+    // Each body ends only when both run: the only thread of the pool cannot do it alone.
+    for _ in 0..2 {
+        let met = met.clone();
+        let body = move |()| {
+            met.fetch_add(1, Ordering::SeqCst);
+            while met.load(Ordering::SeqCst) < 2 {
+                std::thread::yield_now();
+            }
+        };
+        rt.spawn("meet", (), body).expect("accepted");
+    }
+    rt.wait().expect("nothing failed");
+    let workers = rt.statistics().workers;
+    assert_eq!([workers[0].tasks, workers[1].tasks], [1, 1]);
+    assert!(workers[0].idle_ns[&Cause::MainBusy] > 0, "away before the wait");
+    assert_eq!(workers[1].idle_ns[&Cause::MainBusy], 0);
+}
+
+#[test]
 fn a_wait_is_to_blame_only_once_every_task_has_been_started() {
     let rt = runtime(2);
     let cell = Shared::new(&rt);

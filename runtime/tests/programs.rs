@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::Shared;
-use millrace_runtime::{Mode, Runtime, WaitError};
+use millrace_runtime::{Builder, Mode, Runtime, WaitError};
 use proptest::prelude::*;
 
 /// One task of a random program.
@@ -85,8 +85,8 @@ fn serial(handles: usize, steps: &[Step]) -> Outcome {
     Outcome { values, ran, children, first_failure }
 }
 
-fn parallel(workers: usize, window: usize, handles: usize, steps: &[Step]) -> Outcome {
-    let rt = Runtime::builder().workers(workers).window(window).build().expect("a runtime");
+fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> Outcome {
+    let rt = builder.window(window).build().expect("a runtime");
     let cells: Vec<Shared> = (0..handles).map(|_| Shared::new(&rt)).collect();
     let own: Arc<Vec<Shared>> = Arc::new(steps.iter().map(|_| Shared::new(&rt)).collect());
     let ran: Arc<Vec<AtomicU64>> = Arc::new(steps.iter().map(|_| AtomicU64::new(0)).collect());
@@ -149,7 +149,11 @@ fn parallel(workers: usize, window: usize, handles: usize, steps: &[Step]) -> Ou
 fn compare(handles: usize, steps: &[Step], window: usize) {
     let expected = serial(handles, steps);
     for workers in [0, 1, 2, 4, 16] {
-        assert_eq!(parallel(workers, window, handles, steps), expected, "{workers} workers");
+        for helps in [false, true] {
+            let builder = Runtime::builder().workers(workers).main_helps(helps);
+            let outcome = parallel(builder, window, handles, steps);
+            assert_eq!(outcome, expected, "{workers} workers, main helps: {helps}");
+        }
     }
 }
 

@@ -121,7 +121,7 @@ fn ours(
     samples: &mut Samples,
 ) -> Result<(), Failure> {
     let failed = |error: &dyn std::error::Error| Failure::failed(chain(error));
-    let mut builder = Runtime::builder().workers(workers).timing(options.timing);
+    let mut builder = Runtime::builder().workers(workers).main_helps(true).timing(options.timing);
     if let Some(window) = options.window {
         builder = builder.window(window);
     }
