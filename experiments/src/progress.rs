@@ -5,6 +5,19 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::combination::Combination;
 use crate::protocol::Progress;
 
+/// A bar of `steps` steps with room for a message; `quiet` hides it.
+pub fn bar(steps: u64, quiet: bool) -> ProgressBar {
+    let bar = match quiet {
+        true => ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::hidden()),
+        false => ProgressBar::new(steps),
+    };
+    let template = "{msg:32!} {wide_bar} {percent:>3}% {elapsed} (eta {eta})";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("━╸ "));
+    }
+    bar
+}
+
 /// A bar over all batches of one or more runs.
 #[derive(Debug)]
 pub struct Bar {
@@ -17,15 +30,7 @@ pub struct Bar {
 impl Bar {
     /// A bar for `runs` runs of `batches` batches; `quiet` hides it.
     pub fn new(runs: usize, batches: u32, quiet: bool) -> Self {
-        let total = runs as u64 * u64::from(batches);
-        let bar = match quiet {
-            true => ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden()),
-            false => ProgressBar::new(total),
-        };
-        let template = "{msg:32!} {wide_bar} {percent:>3}% {elapsed} (eta {eta})";
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("━╸ "));
-        }
+        let bar = bar(runs as u64 * u64::from(batches), quiet);
         Bar { bar, before: 0, batches: u64::from(batches) }
     }
 

@@ -14,12 +14,19 @@ const FILE_WIDTH: usize = 150;
 /// # Errors
 /// When standard output cannot be written.
 pub fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    let written = match json {
-        true => table::write_json(rows, &mut stdout),
+    write(|stdout| match json {
+        true => table::write_json(rows, stdout),
         false => stdout.write_all(table::terminal(rows, width()).as_bytes()),
-    };
-    written.and_then(|()| stdout.flush()).map_err(|error| Failure::stdout(&error))
+    })
+}
+
+/// Writes to standard output.
+///
+/// # Errors
+/// When that fails.
+pub fn write(content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Failure> {
+    let mut stdout = io::stdout().lock();
+    content(&mut stdout).and_then(|()| stdout.flush()).map_err(|error| Failure::stdout(&error))
 }
 
 /// Prints one line.
@@ -27,7 +34,7 @@ pub fn print(rows: &[Row], json: bool) -> Result<(), Failure> {
 /// # Errors
 /// When standard output cannot be written.
 pub fn say(line: &str) -> Result<(), Failure> {
-    writeln!(io::stdout(), "{line}").map_err(|error| Failure::stdout(&error))
+    write(|stdout| writeln!(stdout, "{line}"))
 }
 
 fn width() -> usize {

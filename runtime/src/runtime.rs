@@ -85,7 +85,7 @@ impl Inner {
             .map(|(worker, writer)| Context::new(worker, writer, Worker::new_fifo()))
             .collect();
         let stealers = contexts.iter().map(|context| context.queue.stealer()).collect();
-        let helper = helps.then(|| contexts.remove(0));
+        let helper = helps.then(|| StdMutex::new(contexts.remove(0)));
         let queue = Worker::new_fifo();
         let inner = Inner {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
@@ -105,12 +105,14 @@ impl Inner {
             recorder,
             totals: Totals::new(workers),
             timing,
-            helper: None,
+            helper,
             main: StdMutex::new(main),
             quit: AtomicBool::new(false),
         };
-        helper.iter().for_each(|context| inner.go_away(context));
-        (Inner { helper: helper.map(StdMutex::new), ..inner }, contexts)
+        if helps {
+            inner.go_away(0);
+        }
+        (inner, contexts)
     }
 
     pub(crate) fn submitter(&self) -> MutexGuard<'_, Submitter> {

@@ -1,18 +1,17 @@
 //! `bench runtime`: the cost of a task, by scenario.
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressDrawTarget};
+use indicatif::ProgressBar;
 use millrace_runtime::Runtime;
 use millrace_runtime::scenarios::{Body, NAMES, Scenario, steps_for};
 
 use super::peers::{Line, Peers};
 use super::rows::{PeerFigure, RuntimeRow, median, render};
 use crate::failure::{Failure, chain};
-use crate::interrupt;
 use crate::options::BenchRuntimeOptions;
+use crate::{interrupt, progress, terminal};
 
 /// Runs of a scenario in each round.
 const RUNS: usize = 7;
@@ -30,10 +29,7 @@ pub fn runtime(options: &BenchRuntimeOptions) -> Result<(), Failure> {
         .flat_map(|workers| options.bodies.iter().map(|body| (*workers, *body)))
         .collect();
     let steps = settings.len() * options.rounds as usize * scenarios.len();
-    let bar = match options.quiet {
-        true => ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()),
-        false => ProgressBar::new(steps as u64),
-    };
+    let bar = progress::bar(steps as u64, options.quiet);
     let mut rows = Vec::new();
     for (workers, body_us) in settings {
         rows.extend(setting(options, peers.as_ref(), &scenarios, workers, body_us, &bar)?);
@@ -43,7 +39,7 @@ pub fn runtime(options: &BenchRuntimeOptions) -> Result<(), Failure> {
         true => serde_json::to_string_pretty(&rows).map_err(Failure::failed)? + "\n",
         false => render(&rows),
     };
-    std::io::stdout().write_all(text.as_bytes()).map_err(|error| Failure::stdout(&error))
+    terminal::write(|stdout| stdout.write_all(text.as_bytes()))
 }
 
 fn chosen(options: &BenchRuntimeOptions) -> Result<Vec<&'static str>, Failure> {

@@ -240,7 +240,7 @@ impl SlotTable {
     fn refill(&self, free: &mut Vec<u32>) {
         let mut freed = std::mem::take(&mut *lock(&self.freed));
         let ahead = freed.len().saturating_sub(AHEAD - free.len());
-        freed[ahead..].iter().for_each(|slot| prefetch_for_write(self.slot(*slot)));
+        freed[ahead..].iter().for_each(|slot| self.prefetch_slot(*slot));
         freed.append(free);
         std::mem::swap(free, &mut freed);
     }
@@ -249,7 +249,7 @@ impl SlotTable {
     #[inline]
     pub(crate) fn prefetch(&self, task: TaskRef) {
         if task != TaskRef::NONE {
-            prefetch_for_write(self.slot(task.slot()));
+            self.prefetch_slot(task.slot());
         }
     }
 

@@ -114,11 +114,11 @@ impl Inner {
         let failure = match self.table.slot(slot).cancelled_by() {
             Some(failure) => {
                 self.discard(slot, failure, context);
-                self.drop_claim(slot);
                 Some(failure)
             }
             None => self.run_body(slot, context),
         };
+        self.drop_claim(slot);
         let next = self.end(slot, failure, context);
         self.count_finished(context.lane);
         if self.window.has_waiters() && self.window_has_room() {
@@ -167,18 +167,13 @@ impl Inner {
             context.writer.write(RawSpan { kind, cause, name, start, end, label });
         }
         let (panicked, message) = match result {
-            Ok(Ok(())) => {
-                self.drop_claim(slot);
-                return None;
-            }
+            Ok(Ok(())) => return None,
             Ok(Err(error)) => (false, error_text(&*error)),
             Err(message) => (true, message),
         };
         // SAFETY: still the owner.
         let meta = unsafe { cell.meta() };
-        let failure = self.fail(slot, meta, panicked, message);
-        self.drop_claim(slot);
-        Some(failure)
+        Some(self.fail(slot, meta, panicked, message))
     }
 
     fn drop_claim(&self, slot: u32) {

@@ -85,7 +85,7 @@ impl Inner {
             }
         }
         context.flush(self);
-        self.go_away(context);
+        self.go_away(context.lane);
         // What is left is for the others.
         if !context.queue.is_empty() {
             self.sleep.wake(context.queue.len());
@@ -106,9 +106,9 @@ impl Inner {
     }
 
     /// Worker 0 is away from now on: its thread runs the program.
-    pub(crate) fn go_away(&self, context: &Context) {
+    pub(crate) fn go_away(&self, worker: usize) {
         if self.timing || self.recorder.enabled() {
-            self.totals(context.lane).away_begin(self.recorder.now(), Cause::MainBusy);
+            self.totals(worker).away_begin(self.recorder.now(), Cause::MainBusy);
         }
     }
 }

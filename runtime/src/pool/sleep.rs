@@ -1,14 +1,14 @@
 //! How idle threads sleep and are woken.
 //!
 //! # The protocol
-//! `sleepers` is the length of a list, kept under its lock, of threads that have announced that
-//! they are about to sleep and that nobody has woken yet.
+//! `sleepers` lists the threads that have announced that they are about to sleep and that nobody
+//! has woken yet.
 //!
 //! * A thread that found nothing to do announces itself (enters the list), fences, and looks
 //!   once more. If it still finds nothing, it parks until it is no longer in the list, and looks
 //!   again after each time that it is unparked for another reason. If it finds something, it
 //!   withdraws; when a waker was faster, that wake-up was meant for other work, and is passed on.
-//! * Whoever makes work available publishes it, fences, and when `sleepers` is above zero takes
+//! * Whoever makes work available publishes it, fences, and when `sleepers` is not empty takes
 //!   the youngest entry off the list and unparks its thread.
 //!
 //! *No lost wake-up*: both sides write, fence (`SeqCst`), then read the other's word. In the
@@ -19,88 +19,43 @@
 //! *No wake-up wasted*: a thread that leaves with something else than what it was woken for
 //! wakes the next one.
 
-use crate::sync::{AtomicU32, Mutex, Ordering, Thread, current, fence, lock, park};
+use super::roster::Roster;
+use crate::sync::{Ordering, fence, park};
 
 pub(crate) struct Sleep {
-    sleepers: AtomicU32,
-    list: Mutex<List>,
-}
-
-struct List {
-    threads: Vec<(u64, Thread)>,
-    tickets: u64,
+    sleepers: Roster,
 }
 
 impl Sleep {
     pub(crate) fn new() -> Self {
-        let list = List { threads: Vec::new(), tickets: 0 };
-        Sleep { sleepers: AtomicU32::new(0), list: Mutex::new(list) }
+        Sleep { sleepers: Roster::new() }
     }
 
     /// Sleeps until woken, or until `look` finds a reason to stay awake. `look` is called before
     /// sleeping and whenever the thread is unparked by somebody else.
     pub(crate) fn sleep<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
-        let ticket = self.announce();
+        let ticket = self.sleepers.enter();
         loop {
             if let found @ Some(_) = look() {
-                if !self.withdraw(ticket) {
+                if !self.sleepers.leave(ticket) {
                     self.wake(1);
                 }
                 return found;
             }
             park();
-            if !self.is_listed(ticket) {
+            if !self.sleepers.has(ticket) {
                 return None;
             }
         }
-    }
-
-    fn announce(&self) -> u64 {
-        let mut list = lock(&self.list);
-        let ticket = list.tickets;
-        list.tickets += 1;
-        list.threads.push((ticket, current()));
-        self.sleepers.store(list.threads.len() as u32, Ordering::Relaxed);
-        drop(list);
-        fence(Ordering::SeqCst);
-        ticket
-    }
-
-    /// Leaves the list; false when a waker has taken the entry.
-    fn withdraw(&self, ticket: u64) -> bool {
-        let mut list = lock(&self.list);
-        let place = list.threads.iter().position(|(listed, _)| *listed == ticket);
-        if let Some(place) = place {
-            list.threads.remove(place);
-            self.sleepers.store(list.threads.len() as u32, Ordering::Relaxed);
-        }
-        place.is_some()
-    }
-
-    fn is_listed(&self, ticket: u64) -> bool {
-        lock(&self.list).threads.iter().any(|(listed, _)| *listed == ticket)
     }
 
     /// Wakes sleeping threads, at most `count`.
     #[inline]
     pub(crate) fn wake(&self, count: usize) {
         fence(Ordering::SeqCst);
-        if self.sleepers.load(Ordering::Relaxed) != 0 {
-            self.wake_listed(count);
+        if !self.sleepers.is_empty() {
+            self.sleepers.take(count);
         }
-    }
-
-    #[cold]
-    fn wake_listed(&self, count: usize) {
-        let woken: Vec<_> = {
-            let mut list = lock(&self.list);
-            let rest = list.threads.len().saturating_sub(count);
-            let woken = list.threads.drain(rest..).collect();
-            self.sleepers.store(rest as u32, Ordering::Relaxed);
-            woken
-        };
-        // Outside of the lock, which the woken threads take first.
-        woken.iter().rev().for_each(|(_, thread)| thread.unpark());
     }
 }
 
@@ -108,6 +63,7 @@ impl Sleep {
 mod model {
     use super::*;
     use crate::pool::WaitPoint;
+    use crate::sync::AtomicU32;
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicBool;
     use loom::thread;
@@ -134,7 +90,7 @@ mod model {
             for handle in handles {
                 handle.join().expect("worker");
             }
-            assert_eq!(sleep.sleepers.load(Ordering::Relaxed), 0);
+            assert!(sleep.sleepers.is_empty());
         });
     }
 

@@ -5,41 +5,26 @@
 //! looks for entries. As in [`sleep`](super::sleep), one of the two sees the other: the waiter
 //! the condition, or the notifier the waiter, and unparks it.
 
-use crate::sync::{AtomicU32, Mutex, Ordering, Thread, current, fence, lock, park};
+use super::roster::Roster;
+use crate::sync::{Ordering, fence, park};
 
 pub(crate) struct WaitPoint {
-    waiters: AtomicU32,
-    list: Mutex<List>,
-}
-
-struct List {
-    threads: Vec<(u64, Thread)>,
-    tickets: u64,
+    waiters: Roster,
 }
 
 impl WaitPoint {
     pub(crate) fn new() -> Self {
-        let list = List { threads: Vec::new(), tickets: 0 };
-        WaitPoint { waiters: AtomicU32::new(0), list: Mutex::new(list) }
+        WaitPoint { waiters: Roster::new() }
     }
 
     /// The calling thread is unparked by each notification from now on. Returns what
     /// [`leave`](Self::leave) wants.
     pub(crate) fn enter(&self) -> u64 {
-        let mut list = lock(&self.list);
-        let ticket = list.tickets;
-        list.tickets += 1;
-        list.threads.push((ticket, current()));
-        self.waiters.store(list.threads.len() as u32, Ordering::Relaxed);
-        drop(list);
-        fence(Ordering::SeqCst);
-        ticket
+        self.waiters.enter()
     }
 
     pub(crate) fn leave(&self, ticket: u64) {
-        let mut list = lock(&self.list);
-        list.threads.retain(|(entered, _)| *entered != ticket);
-        self.waiters.store(list.threads.len() as u32, Ordering::Relaxed);
+        self.waiters.leave(ticket);
     }
 
     /// Parks until `condition` holds; the thread has entered itself.
@@ -52,7 +37,7 @@ impl WaitPoint {
     /// Whether anybody seems to wait; exact only after a fence.
     #[inline]
     pub(crate) fn has_waiters(&self) -> bool {
-        self.waiters.load(Ordering::Relaxed) != 0
+        !self.waiters.is_empty()
     }
 
     /// Lets waiters check their condition.
@@ -60,7 +45,7 @@ impl WaitPoint {
     pub(crate) fn notify(&self) {
         fence(Ordering::SeqCst);
         if self.has_waiters() {
-            lock(&self.list).threads.iter().for_each(|(_, thread)| thread.unpark());
+            self.waiters.unpark_all();
         }
     }
 }
@@ -68,6 +53,7 @@ impl WaitPoint {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
+    use crate::sync::AtomicU32;
     use loom::sync::Arc;
     use loom::thread;
 
