@@ -10,7 +10,6 @@ use crate::claims::{Claim, Claims};
 use crate::error::{SubmitError, WaitError};
 use crate::pool::{Patience, hold, in_task_body, release};
 use crate::runtime::{Inner, Runtime};
-use crate::sync::{current, lock};
 use crate::trace::Cause;
 
 /// Data that the calling thread has acquired, in program order: tasks submitted before are done
@@ -78,7 +77,8 @@ impl Runtime {
         drop(submitter);
         if !ready {
             inner.record_wait(Cause::Acquire, Cause::Acquire.label(), || {
-                inner.wait_for_guard(slot);
+                let granted = || !inner.table.slot(slot).is_pending();
+                inner.wait_at(&inner.guards, Patience::Eager, granted);
             });
         }
         if let Some(index) = inner.table.slot(slot).cancelled_by() {
@@ -97,21 +97,6 @@ impl Runtime {
 }
 
 impl Inner {
-    fn wait_for_guard(&self, slot: u32) {
-        lock(&self.guards).push((slot, current()));
-        self.help_or_park(Patience::Eager, || !self.table.slot(slot).is_pending());
-        lock(&self.guards).retain(|(waiting, _)| *waiting != slot);
-    }
-
-    /// A guard became ready: wakes the thread that waits for it. That thread looks at the guard
-    /// after it has entered itself; so either it sees the guard ready, or it is found here.
-    pub(crate) fn wake_guard(&self, slot: u32) {
-        let guards = lock(&self.guards);
-        if let Some((_, thread)) = guards.iter().find(|(waiting, _)| *waiting == slot) {
-            thread.unpark();
-        }
-    }
-
     /// Ends a ready guard and lets go what waits for it.
     pub(crate) fn end_guard(&self, slot: u32, failure: Option<u32>) {
         let mut ready: SmallVec<[u32; 8]> = SmallVec::new();
@@ -119,7 +104,7 @@ impl Inner {
         self.table.free(&[slot]);
         for successor in ready.into_iter().rev() {
             if self.table.slot(successor).is_guard() {
-                self.wake_guard(successor);
+                self.guards.notify();
             } else {
                 self.submitter().push(successor);
                 self.sleep.wake(1);

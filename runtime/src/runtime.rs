@@ -16,7 +16,7 @@ use crate::graph::SlotTable;
 use crate::pool::{self, Context, Patience, Sleep, WaitPoint, holds, in_task_body};
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, Thread, fence, lock};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use crate::task::{Outcome, TaskId};
 use crate::trace::{Cause, MarkKind, RawSpan, Recorder, SpanKind, Trace};
 
@@ -43,8 +43,8 @@ pub(crate) struct Inner {
     /// Where submitters wait for room in the window.
     pub(crate) window: WaitPoint,
     pub(crate) window_size: u64,
-    /// Threads that wait for a guard, by its slot.
-    pub(crate) guards: Mutex<Vec<(u32, Thread)>>,
+    /// Where threads wait for guards.
+    pub(crate) guards: WaitPoint,
     pub(crate) recorder: Recorder,
     pub(crate) totals: Totals,
     pub(crate) timing: bool,
@@ -101,7 +101,7 @@ impl Inner {
             external: WaitPoint::new(),
             window: WaitPoint::new(),
             window_size: window,
-            guards: Mutex::new(Vec::new()),
+            guards: WaitPoint::new(),
             recorder,
             totals: Totals::new(workers),
             timing,
@@ -171,9 +171,12 @@ impl Inner {
         finished == self.submitted.load(Ordering::Acquire)
     }
 
-    /// Lets threads that wait for all tasks look whether that has come about.
-    pub(crate) fn notify_drained(&self) {
+    /// Lets threads that wait for the ends of tasks look at their conditions. Every thread that
+    /// has ended tasks calls this before it rests: after each task it does not fence, so it may
+    /// have missed a waiter.
+    pub(crate) fn notify_ended(&self) {
         self.drained.notify();
+        self.window.notify();
     }
 
     pub(crate) fn request_quit(&self) {
@@ -201,7 +204,7 @@ impl Inner {
         }
         context.flush(self);
         drop(context);
-        self.notify_drained();
+        self.notify_ended();
     }
 
     /// Refuses to wait where waiting could never end.

@@ -220,6 +220,19 @@ fn the_window_bounds_unfinished_tasks() {
 }
 
 #[test]
+fn the_end_of_a_task_lets_a_full_window_go_on() {
+    for (workers, helps) in [(1, false), (2, false), (1, true), (2, true)] {
+        let builder = Runtime::builder().workers(workers).main_helps(helps);
+        let rt = builder.window(1).build().expect("a runtime");
+        // Each task is the only one, so nothing after it tells the submitter again.
+        for _ in 0..20_000 {
+            rt.spawn("nothing", (), |()| ()).expect("accepted");
+        }
+        rt.wait().expect("nothing failed");
+    }
+}
+
+#[test]
 fn a_full_window_never_blocks_a_body_or_the_holder_of_a_guard() {
     let rt = Runtime::builder().workers(1).window(2).build().expect("a runtime");
     let cell = Shared::new(&rt);
@@ -283,20 +296,25 @@ fn drop_in_thread(rt: Runtime) {
 
 #[test]
 fn threads_may_submit_at_the_same_time() {
-    let rt = runtime(2);
-    let cells: Vec<Shared> = (0..4).map(|_| Shared::new(&rt)).collect();
+    for (workers, helps) in [(2, false), (1, true), (2, true)] {
+        let builder = Runtime::builder().workers(workers).main_helps(helps);
+        submit_from_four_threads(&builder.build().expect("a runtime"));
+    }
+}
+
+fn submit_from_four_threads(rt: &Runtime) {
+    let cells: Vec<Shared> = (0..4).map(|_| Shared::new(rt)).collect();
     std::thread::scope(|scope| {
         for cell in &cells {
-            let rt = &rt;
             scope.spawn(move || {
                 for _ in 0..500 {
                     rt.spawn("add", cell.write(), |x| *x += 1).expect("accepted");
                 }
                 assert_eq!(cell.value(rt), 500);
+                rt.wait().expect("nothing failed");
             });
         }
     });
-    rt.wait().expect("nothing failed");
 }
 
 #[test]
@@ -346,6 +364,22 @@ fn a_waiting_thread_helps_as_worker_0() {
     assert_eq!([workers[0].tasks, workers[1].tasks], [1, 1]);
     assert!(workers[0].idle_ns[&Cause::MainBusy] > 0, "away before the wait");
     assert_eq!(workers[1].idle_ns[&Cause::MainBusy], 0);
+}
+
+#[test]
+fn a_waiting_thread_takes_over_when_worker_0_leaves() {
+    // No thread but those that wait.
+    let rt = Runtime::builder().workers(1).main_helps(true).build().expect("a runtime");
+    let (first, second) = (Shared::new(&rt), Shared::new(&rt));
+    let observer = rt.clone();
+    let body = move |_: &mut _| until_waiting(&observer, Cause::Drain);
+    rt.spawn("first", first.write(), body).expect("accepted");
+    rt.spawn("second", second.write(), |x| *x = 7).expect("accepted");
+    std::thread::scope(|scope| {
+        scope.spawn(|| first.value(&rt));
+        scope.spawn(|| rt.wait().expect("nothing failed"));
+    });
+    assert_eq!(second.value(&rt), 7);
 }
 
 #[test]

@@ -134,7 +134,7 @@ impl Inner {
         let ready = &mut context.ready;
         self.table.end(slot, failure, |successor| {
             if self.table.slot(successor).is_guard() {
-                self.wake_guard(successor);
+                self.guards.notify();
             } else if let Some(later) = next.replace(successor) {
                 ready.push(later);
             }

@@ -10,6 +10,7 @@ use std::sync::{MutexGuard, TryLockError};
 use super::idle::{find, idle};
 use super::{Context, WaitPoint};
 use crate::runtime::Inner;
+use crate::sync::park;
 use crate::trace::Cause;
 
 /// After how many tasks a helping thread looks at the condition for which it waits.
@@ -44,26 +45,33 @@ impl Inner {
         point.leave(ticket);
     }
 
-    /// Waits until `condition` holds; whoever makes it hold unparks this thread.
+    /// Waits until `condition` holds; whoever makes it hold unparks this thread, and so does a
+    /// thread that ceases to be worker 0: then this one takes its part.
     pub(crate) fn help_or_park(&self, patience: Patience, condition: impl Fn() -> bool) {
-        let helper = self.helper.as_ref().and_then(|helper| match helper.try_lock() {
+        while !condition() {
+            match self.worker_0() {
+                Some(context) => self.help(context, patience, &condition),
+                None => park(),
+            }
+        }
+    }
+
+    /// Worker 0, if a waiting thread may be it and none is.
+    fn worker_0(&self) -> Option<MutexGuard<'_, Context>> {
+        match self.helper.as_ref()?.try_lock() {
             Ok(context) => Some(context),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
-        });
-        match helper {
-            Some(context) => self.help(context, patience, condition),
-            None => WaitPoint::park_until(condition),
         }
     }
 
     fn help(
         &self,
-        mut context: MutexGuard<'_, Context>,
+        mut guard: MutexGuard<'_, Context>,
         patience: Patience,
         condition: impl Fn() -> bool,
     ) {
-        let context = &mut *context;
+        let context = &mut *guard;
         self.come_back(context);
         let mut unseen = 0;
         let mut holds = condition();
@@ -86,10 +94,16 @@ impl Inner {
         }
         context.flush(self);
         self.go_away(context.lane);
-        // What is left is for the others.
-        if !context.queue.is_empty() {
-            self.sleep.wake(context.queue.len());
+        // What is left is for the others: the tasks, the news that tasks have ended, which a
+        // worker tells when it goes idle, and its place.
+        let left = context.queue.len();
+        drop(guard);
+        if left > 0 {
+            self.sleep.wake(left);
         }
+        self.notify_ended();
+        self.guards.notify();
+        self.external.notify();
     }
 
     /// Worker 0 has been away since the last help.

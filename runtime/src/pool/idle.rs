@@ -115,7 +115,7 @@ pub(crate) fn idle(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool
         inner.totals(worker).idle_begin(inner.recorder.now(), &inner.totals.clock);
     }
     context.flush(inner);
-    inner.notify_drained();
+    inner.notify_ended();
     let found = look_or_sleep(inner, context, stop);
     if timed {
         let end = inner.recorder.now();

@@ -6,7 +6,7 @@
 //! the condition, or the notifier the waiter, and unparks it.
 
 use super::roster::Roster;
-use crate::sync::{Ordering, fence, park};
+use crate::sync::{Ordering, fence};
 
 pub(crate) struct WaitPoint {
     waiters: Roster,
@@ -27,14 +27,8 @@ impl WaitPoint {
         self.waiters.leave(ticket);
     }
 
-    /// Parks until `condition` holds; the thread has entered itself.
-    pub(crate) fn park_until(condition: impl Fn() -> bool) {
-        while !condition() {
-            park();
-        }
-    }
-
-    /// Whether anybody seems to wait; exact only after a fence.
+    /// Whether anybody seems to wait; exact only after a fence. A notifier that asks here first
+    /// may miss the waiter, so it has to [`notify`](Self::notify) all the same before it rests.
     #[inline]
     pub(crate) fn has_waiters(&self) -> bool {
         !self.waiters.is_empty()
@@ -53,7 +47,7 @@ impl WaitPoint {
 #[cfg(all(test, loom))]
 mod model {
     use super::*;
-    use crate::sync::AtomicU32;
+    use crate::sync::{AtomicU32, park};
     use loom::sync::Arc;
     use loom::thread;
 
@@ -71,11 +65,40 @@ mod model {
                 })
                 .collect();
             let ticket = shared.0.enter();
-            WaitPoint::park_until(|| shared.1.load(Ordering::Acquire) == 2);
+            while shared.1.load(Ordering::Acquire) != 2 {
+                park();
+            }
             shared.0.leave(ticket);
             for worker in workers {
                 worker.join().expect("worker");
             }
+        });
+    }
+
+    /// Whoever ends tasks looks for waiters without a fence after each, and notifies before it
+    /// rests.
+    #[test]
+    fn loom_a_notification_before_resting_reaches_whom_the_looks_missed() {
+        loom::model(|| {
+            let shared = Arc::new((WaitPoint::new(), AtomicU32::new(0)));
+            let worker = {
+                let shared = shared.clone();
+                thread::spawn(move || {
+                    for ended in 1..=2 {
+                        shared.1.store(ended, Ordering::Release);
+                        if shared.0.has_waiters() {
+                            shared.0.notify();
+                        }
+                    }
+                    shared.0.notify();
+                })
+            };
+            let ticket = shared.0.enter();
+            while shared.1.load(Ordering::Acquire) != 2 {
+                park();
+            }
+            shared.0.leave(ticket);
+            worker.join().expect("worker");
         });
     }
 }
