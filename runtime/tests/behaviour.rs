@@ -368,13 +368,25 @@ fn a_waiting_thread_helps_as_worker_0() {
 
 #[test]
 fn a_waiting_thread_takes_over_when_worker_0_leaves() {
-    // No thread but those that wait.
-    let rt = Runtime::builder().workers(1).main_helps(true).build().expect("a runtime");
+    let rt = Runtime::builder().workers(2).main_helps(true).build().expect("a runtime");
     let (first, second) = (Shared::new(&rt), Shared::new(&rt));
+    // The only thread of the pool is busy until the second task has run.
+    let (occupied, begun) = mpsc::channel();
+    let (let_go, gate) = mpsc::channel();
+    let occupy = move |()| {
+        occupied.send(()).expect("the test waits");
+        gate.recv().expect("the second task runs");
+    };
+    rt.spawn("occupy", (), occupy).expect("accepted");
+    begun.recv().expect("begins");
     let observer = rt.clone();
     let body = move |_: &mut _| until_waiting(&observer, Cause::Drain);
     rt.spawn("first", first.write(), body).expect("accepted");
-    rt.spawn("second", second.write(), |x| *x = 7).expect("accepted");
+    let body = move |x: &mut u64| {
+        *x = 7;
+        let_go.send(()).expect("the pool waits");
+    };
+    rt.spawn("second", second.write(), body).expect("accepted");
     std::thread::scope(|scope| {
         scope.spawn(|| first.value(&rt));
         scope.spawn(|| rt.wait().expect("nothing failed"));
