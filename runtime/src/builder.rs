@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::BuildError;
 use crate::pool;
 use crate::runtime::{Inner, Runtime};
+use crate::scheduler::Schedule;
 
 /// Describes a runtime: [`Runtime::builder`].
 #[must_use = "a builder does nothing until `build`"]
@@ -13,6 +14,7 @@ pub struct Builder {
     window: u64,
     timing: bool,
     main_helps: bool,
+    schedule: Schedule,
     hook: Option<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
@@ -23,6 +25,7 @@ impl std::fmt::Debug for Builder {
             .field("window", &self.window)
             .field("timing", &self.timing)
             .field("main_helps", &self.main_helps)
+            .field("schedule", &self.schedule)
             .finish_non_exhaustive()
     }
 }
@@ -32,7 +35,14 @@ impl Builder {
     pub const MAX_WORKERS: usize = 1024;
 
     pub(crate) fn new() -> Self {
-        Builder { workers: None, window: 4096, timing: true, main_helps: false, hook: None }
+        Builder {
+            workers: None,
+            window: 4096,
+            timing: true,
+            main_helps: false,
+            schedule: Schedule::work_stealing(),
+            hook: None,
+        }
     }
 
     /// Number of workers; the default is the number of processors that the process may use.
@@ -69,6 +79,13 @@ impl Builder {
         self
     }
 
+    /// Which worker runs which ready task next; [work stealing](Schedule::work_stealing) by
+    /// default. Without workers it has no effect.
+    pub fn scheduler(mut self, schedule: Schedule) -> Self {
+        self.schedule = schedule;
+        self
+    }
+
     /// Calls `hook` with the worker's index on each worker thread before it takes tasks, for
     /// what belongs to a thread (hardware counters, affinity). For a worker 0 that is a waiting
     /// thread it is called on the calling thread. `build` returns after all calls.
@@ -93,7 +110,8 @@ impl Builder {
             return Err(BuildError::EmptyWindow);
         }
         let helps = self.main_helps && workers > 1;
-        let (inner, contexts) = Inner::new(workers, helps, self.window, self.timing);
+        let schedule = if workers == 0 { Schedule::work_stealing() } else { self.schedule };
+        let (inner, contexts) = Inner::new(workers, helps, self.window, self.timing, schedule);
         let inner = Arc::new(inner);
         let threads = pool::start(&inner, contexts, self.hook)?;
         Ok(Runtime::from_parts(inner, threads))

@@ -69,7 +69,7 @@ impl Runtime {
         if submitter.would_block_itself(inner, &claims) {
             return Err(WaitError::HoldsGuard { call });
         }
-        let Some(task) = submitter.allocate(inner, true) else {
+        let Some(task) = submitter.allocate(inner, None) else {
             return Err(SubmitError::TooManyTasks { task: call }.into());
         };
         let slot = task.slot();
@@ -106,8 +106,8 @@ impl Inner {
             if self.table.slot(successor).is_guard() {
                 self.guards.notify();
             } else {
-                self.submitter().push(successor);
-                self.sleep.wake(1);
+                self.submitter().push(self, successor);
+                self.wake_for(1);
             }
         }
         if self.workers() == 0 && !in_task_body() {

@@ -70,6 +70,8 @@
 //!   trace is recorded, becomes a span that says why.
 //! * **No call waits for itself.** Waiting inside a body, or for data that the calling thread
 //!   holds, is an error.
+//! * **The order is free where the data leaves it free**: a [`scheduler`] chooses, by age,
+//!   priority or a given placement.
 //! * **Idle workers sleep,** and a thread that waits can help: with two or more workers, worker 0
 //!   is then whichever thread outside the pool waits ([`Builder::main_helps`]).
 
@@ -82,6 +84,7 @@ mod held;
 mod pool;
 mod runtime;
 pub mod scenarios;
+pub mod scheduler;
 mod statistics;
 mod submit;
 mod sync;

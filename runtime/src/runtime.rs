@@ -13,7 +13,8 @@ use crossbeam_utils::CachePadded;
 use crate::access::{Access, Handles};
 use crate::error::{SubmitError, WaitError};
 use crate::graph::SlotTable;
-use crate::pool::{self, Context, Patience, Sleep, WaitPoint, holds, in_task_body};
+use crate::pool::{self, Context, Patience, Shared, Sleep, WaitPoint, holds, in_task_body};
+use crate::scheduler::Schedule;
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
@@ -35,6 +36,8 @@ pub(crate) struct Inner {
     pub(crate) submitted_ready: Stealer<u32>,
     /// The workers' ready tasks.
     pub(crate) stealers: Vec<Stealer<u32>>,
+    /// Ready tasks that are in none of those queues.
+    pub(crate) ready: Shared,
     pub(crate) sleep: Sleep,
     /// Where threads wait until nothing is unfinished.
     drained: WaitPoint,
@@ -76,6 +79,7 @@ impl Inner {
         helps: bool,
         window: u64,
         timing: bool,
+        schedule: Schedule,
     ) -> (Self, Vec<Context>) {
         let (recorder, mut writers) = Recorder::new(workers);
         let main = Context::new(workers, writers.remove(0), Worker::new_fifo());
@@ -96,6 +100,7 @@ impl Inner {
             submitted_ready: queue.stealer(),
             submitter: CachePadded::new(Mutex::new(Submitter::new(queue))),
             stealers,
+            ready: Shared::new(schedule.0),
             sleep: Sleep::new(),
             drained: WaitPoint::new(),
             external: WaitPoint::new(),

@@ -38,6 +38,7 @@ pub const NAMES: [&str; 6] = ["independent", "chain", "wide64", "grid", "fan32",
 struct Task {
     write: Option<u32>,
     reads: [Option<u32>; 2],
+    priority: i16,
 }
 
 /// A task graph as a list of tasks in submission order.
@@ -133,6 +134,29 @@ impl Scenario {
         self.tasks.is_empty()
     }
 
+    /// The same tasks with priorities: the more tasks follow one another after a task, the
+    /// higher is its priority, so that a [scheduler](crate::scheduler) that respects priorities
+    /// keeps the longest chain going (list scheduling by critical path: Graham 1969).
+    ///
+    /// ```
+    /// # use millrace_runtime::{Runtime, scenarios::{Body, Scenario}, scheduler::Schedule};
+    /// let rt = Runtime::builder().workers(2).scheduler(Schedule::priority()).build()?;
+    /// let cholesky = Scenario::sized("cholesky32", 1000).expect("a scenario of that name");
+    /// cholesky.critical_path_first().check(&rt)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn critical_path_first(mut self) -> Self {
+        let mut behind = vec![0u32; self.len()];
+        // Edges go from earlier to later tasks, in the order of the later ones.
+        for (from, to) in self.edges().into_iter().rev() {
+            behind[from as usize] = behind[from as usize].max(behind[to as usize] + 1);
+        }
+        for (task, behind) in self.tasks.iter_mut().zip(behind) {
+            task.priority = i16::try_from(behind).unwrap_or(i16::MAX);
+        }
+        self
+    }
+
     /// Submits all tasks and waits for them.
     ///
     /// # Errors
@@ -211,16 +235,15 @@ fn spawn(
     // As a program would: what is known about a task's accesses is in its type.
     let write = |handle: u32| handles.write(handle as usize);
     let read = |handle: u32| handles.read(handle as usize);
+    let spawn = rt.task("task").priority(task.priority);
     match (task.write, task.reads) {
-        (None, [None, _]) => rt.spawn("task", (), move |()| body()),
-        (None, [Some(a), _]) => rt.spawn("task", read(a), move |()| body()),
-        (Some(w), [None, None]) => rt.spawn("task", write(w), move |()| body()),
+        (None, [None, _]) => spawn.spawn((), move |()| body()),
+        (None, [Some(a), _]) => spawn.spawn(read(a), move |()| body()),
+        (Some(w), [None, None]) => spawn.spawn(write(w), move |()| body()),
         (Some(w), [Some(a), None] | [None, Some(a)]) => {
-            rt.spawn("task", (write(w), read(a)), move |_| body())
+            spawn.spawn((write(w), read(a)), move |_| body())
         }
-        (Some(w), [Some(a), Some(b)]) => {
-            rt.spawn("task", (write(w), read(a), read(b)), move |_| body())
-        }
+        (Some(w), [Some(a), Some(b)]) => spawn.spawn((write(w), read(a), read(b)), move |_| body()),
     }?;
     Ok(())
 }
@@ -234,6 +257,7 @@ fn grid(most: u32) -> (u32, Vec<Task>) {
             row.checked_sub(1).map(|above| at(above, column)),
             column.checked_sub(1).map(|left| at(row, left)),
         ],
+        priority: 0,
     };
     let tasks = (0..side).flat_map(|row| (0..side).map(move |column| task(row, column)));
     (side * side, tasks.collect())
@@ -242,7 +266,7 @@ fn grid(most: u32) -> (u32, Vec<Task>) {
 fn cholesky(tiles: u32) -> (u32, Vec<Task>) {
     let at = |row: u32, column: u32| row * tiles + column;
     let mut tasks = Vec::new();
-    let mut push = |write, reads| tasks.push(Task { write: Some(write), reads });
+    let mut push = |write, reads| tasks.push(Task { write: Some(write), reads, priority: 0 });
     for k in 0..tiles {
         push(at(k, k), [None, None]);
         for i in k + 1..tiles {
@@ -303,6 +327,13 @@ mod tests {
                 Scenario::sized(name, 5000).expect("known").check(&rt).expect("in order");
             }
         }
+    }
+
+    #[test]
+    fn the_critical_path_has_the_highest_priorities() {
+        let grid = Scenario::sized("grid", 9).expect("known").critical_path_first();
+        let priorities: Vec<_> = grid.tasks.iter().map(|task| task.priority).collect();
+        assert_eq!(priorities, [4, 3, 2, 3, 2, 1, 2, 1, 0]);
     }
 
     #[test]

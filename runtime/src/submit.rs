@@ -49,8 +49,9 @@ impl Submitter {
         }
     }
 
-    pub(crate) fn push(&mut self, slot: u32) {
-        self.queue.push(slot);
+    /// Queues a task that this thread has made ready; the caller wakes a worker.
+    pub(crate) fn push(&mut self, inner: &Inner, slot: u32) {
+        inner.enqueue(slot, &self.queue, None);
     }
 
     /// Remembers that an ended (or ending) task left no valid data.
@@ -98,10 +99,14 @@ impl Submitter {
         !needs.is_empty() && holds(inner.id, in_the_way)
     }
 
-    /// Takes a slot for a task or guard.
-    pub(crate) fn allocate(&mut self, inner: &Inner, guard: bool) -> Option<TaskRef> {
+    /// Takes a slot, for a task of that priority or for a guard.
+    pub(crate) fn allocate(&mut self, inner: &Inner, priority: Option<i16>) -> Option<TaskRef> {
         let task = inner.table.allocate(&mut self.allocation)?;
-        inner.table.slot(task.slot()).set_guard(guard);
+        let slot = inner.table.slot(task.slot());
+        match priority {
+            Some(priority) => slot.set_task(priority),
+            None => slot.set_guard(),
+        }
         Some(task)
     }
 }
@@ -113,6 +118,7 @@ pub struct TaskBuilder<'a> {
     runtime: &'a Runtime,
     name: &'static str,
     label: Label,
+    priority: i16,
     location: &'static Location<'static>,
 }
 
@@ -122,7 +128,7 @@ impl<'a> TaskBuilder<'a> {
         name: &'static str,
         location: &'static Location<'static>,
     ) -> Self {
-        TaskBuilder { runtime, name, label: Label::default(), location }
+        TaskBuilder { runtime, name, label: Label::default(), priority: 0, location }
     }
 
     /// The batch that the task works for, counted over the whole run.
@@ -143,6 +149,14 @@ impl<'a> TaskBuilder<'a> {
         self
     }
 
+    /// The task's priority, 0 if not given. How far it is respected depends on the
+    /// [scheduler](crate::scheduler); by default tasks above 0 go before all others, highest
+    /// first, and tasks below 0 after them.
+    pub fn priority(mut self, priority: i16) -> Self {
+        self.priority = priority;
+        self
+    }
+
     /// Submits the task; see [`Runtime::spawn`].
     ///
     /// # Errors
@@ -153,13 +167,16 @@ impl<'a> TaskBuilder<'a> {
         F: for<'d> FnOnce(A::Data<'d>) -> R + Send + 'static,
         R: Outcome,
     {
-        let TaskBuilder { runtime, name, label, location } = self;
+        let TaskBuilder { runtime, name, label, priority, location } = self;
         let inner = runtime.inner();
         inner.wait_for_room();
         let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
         let claim = Claims::collect(name, inner.id, access, &mut claims)?;
         let job = Job::<A, F>::new(claim, body);
-        let id = inner.submit(Meta { name, location, label, sequence: 0 }, &claims, job)?;
+        let meta = Meta { name, location, label, sequence: 0 };
+        // Without workers the order is that of the program.
+        let priority = if inner.workers() == 0 { 0 } else { priority };
+        let id = inner.submit(meta, priority, &claims, job)?;
         if inner.workers() == 0 && !in_task_body() {
             inner.run_inline();
         }
@@ -171,6 +188,7 @@ impl Inner {
     fn submit<A, F, R>(
         &self,
         mut meta: Meta,
+        priority: i16,
         claims: &[Claim],
         job: Job<A, F>,
     ) -> Result<TaskId, SubmitError>
@@ -183,7 +201,7 @@ impl Inner {
         for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()).take(PREFETCHED) {
             submitter.handles.foresee(handle, mode, |task| self.table.prefetch(task));
         }
-        let Some(task) = submitter.allocate(self, false) else {
+        let Some(task) = submitter.allocate(self, Some(priority)) else {
             drop(submitter);
             job.abandon();
             return Err(SubmitError::TooManyTasks { task: meta.name });
@@ -199,9 +217,9 @@ impl Inner {
         unsafe { self.table.slot(task.slot()).cell.fill(meta, job) };
         let ready = submitter.publish(self, task, claims);
         if ready {
-            submitter.push(task.slot());
+            submitter.push(self, task.slot());
             drop(submitter);
-            self.sleep.wake(1);
+            self.wake_for(1);
         }
         Ok(TaskId { task, sequence })
     }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::Shared;
+use millrace_runtime::scheduler::Schedule;
 use millrace_runtime::{Builder, Mode, Runtime, WaitError};
 use proptest::prelude::*;
 
@@ -18,6 +19,7 @@ struct Step {
     panics: bool,
     /// Children that it spawns, which all write one cell of their own.
     children: u64,
+    priority: i16,
     /// Iterations of useless work, to vary the interleaving.
     work: u32,
 }
@@ -35,12 +37,14 @@ fn step(handles: usize, failures: u32) -> impl Strategy<Value = Step> {
         prop::collection::btree_map(0..handles, modes(), 0..12),
         prop::bool::weighted(f64::from(failures) / 100.0),
         prop_oneof![9 => Just(0u64), 1 => 1u64..4],
+        prop_oneof![3 => Just(0i16), 1 => -2i16..3],
         0u32..300,
     )
-        .prop_map(|(accesses, panics, children, work)| Step {
+        .prop_map(|(accesses, panics, children, priority, work)| Step {
             accesses,
             panics,
             children,
+            priority,
             work,
         })
 }
@@ -102,8 +106,8 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
             overwrites.iter().map(|h| cells[*h].overwrite()).collect::<Vec<_>>(),
         );
         let (ran, own, inner) = (ran.clone(), own.clone(), rt.clone());
-        let Step { accesses, panics, children, work } = step.clone();
-        let label = rt.task("step").batch(index as u32);
+        let Step { accesses, panics, children, priority, work } = step.clone();
+        let label = rt.task("step").batch(index as u32).priority(priority);
         let body = move |(r, mut w, mut o): (Vec<&u64>, Vec<&mut u64>, Vec<&mut u64>)| {
             ran[index].fetch_add(1, Ordering::Relaxed);
             (0..work).for_each(|_| std::hint::spin_loop());
@@ -146,15 +150,21 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
     }
 }
 
-fn compare(handles: usize, steps: &[Step], window: usize) {
+fn compare(handles: usize, steps: &[Step], window: usize, scheduler: &str) {
     let expected = serial(handles, steps);
     for workers in [0, 1, 2, 4, 16] {
         for helps in [false, true] {
+            let schedule = scheduler.parse().expect("a scheduler");
             let builder = Runtime::builder().workers(workers).main_helps(helps);
-            let outcome = parallel(builder, window, handles, steps);
-            assert_eq!(outcome, expected, "{workers} workers, main helps: {helps}");
+            let outcome = parallel(builder.scheduler(schedule), window, handles, steps);
+            assert_eq!(outcome, expected, "{workers} workers, {scheduler}, main helps: {helps}");
         }
     }
+}
+
+fn scheduler() -> impl Strategy<Value = &'static str> {
+    // The default twice as often as each other.
+    prop_oneof![Just("work-stealing"), prop::sample::select(&Schedule::NAMES)]
 }
 
 fn quiet_panics() {
@@ -175,23 +185,28 @@ proptest! {
 
     #[test]
     fn equal_to_serial_execution(
-        steps in prop::collection::vec(step(24, 0), 1..400), window in 1usize..200
+        steps in prop::collection::vec(step(24, 0), 1..400),
+        window in 1usize..200,
+        scheduler in scheduler(),
     ) {
-        compare(24, &steps, window);
+        compare(24, &steps, window, scheduler);
     }
 
     #[test]
     fn equal_to_serial_execution_with_few_handles(
-        steps in prop::collection::vec(step(3, 0), 1..300), window in 1usize..50
+        steps in prop::collection::vec(step(3, 0), 1..300),
+        window in 1usize..50,
+        scheduler in scheduler(),
     ) {
-        compare(3, &steps, window);
+        compare(3, &steps, window, scheduler);
     }
 
     #[test]
     fn failures_cancel_exactly_what_depends_on_them(
-        steps in prop::collection::vec(step(16, 4), 1..300)
+        steps in prop::collection::vec(step(16, 4), 1..300),
+        scheduler in scheduler(),
     ) {
         quiet_panics();
-        compare(16, &steps, 4096);
+        compare(16, &steps, 4096, scheduler);
     }
 }

@@ -39,7 +39,7 @@ mod prefetch;
 mod slot;
 
 pub(crate) use handles::HandleTable;
-pub(crate) use slot::{Allocation, SlotTable, TaskRef};
+pub(crate) use slot::{Allocation, Slot, SlotTable, TaskRef};
 
 #[cfg(all(test, loom))]
 mod model;

@@ -12,6 +12,9 @@ use crate::task::TaskCell;
 /// Added to `pending` while edges are being drawn; more than any number of edges.
 pub(crate) const SUBMITTING: u32 = 1 << 31;
 
+/// The bit of a slot's facts that tells a guard from a task.
+const GUARD: u32 = 1;
+
 /// How many allocations ahead a free slot is fetched: its line is in the core that ran its last
 /// task, 60 to 260 ns away, and a submission takes about 50.
 const AHEAD: usize = 8;
@@ -52,8 +55,9 @@ pub(crate) struct Slot {
     pending: AtomicU32,
     /// 0, or one more than the index of the failure that cancels this task.
     cancel: AtomicU32,
-    /// 1 while the slot stands for an acquired guard, not for a task with a body.
-    guard: AtomicU32,
+    /// Bit 0: the slot stands for an acquired guard, not for a task with a body. Bits 16 to 31:
+    /// the task's priority.
+    facts: AtomicU32,
     /// The inline edges: each holds the next edge of the list it hangs in.
     next: [AtomicU32; INLINE as usize],
     /// What to run; owned as [`TaskCell`] says.
@@ -76,7 +80,7 @@ impl Slot {
             head: AtomicU64::new(pack(0, Edge::END)),
             pending: AtomicU32::new(0),
             cancel: AtomicU32::new(0),
-            guard: AtomicU32::new(0),
+            facts: AtomicU32::new(0),
             next: std::array::from_fn(|_| AtomicU32::new(0)),
             cell: TaskCell::new(),
             spill: AtomicU32::new(u32::MAX),
@@ -122,12 +126,23 @@ impl Slot {
 
     /// Whether the slot stands for an acquired guard.
     pub(crate) fn is_guard(&self) -> bool {
-        self.guard.load(Ordering::Relaxed) != 0
+        self.facts.load(Ordering::Relaxed) & GUARD != 0
     }
 
-    /// Says what the slot stands for; only while it is being submitted.
-    pub(crate) fn set_guard(&self, guard: bool) {
-        self.guard.store(u32::from(guard), Ordering::Relaxed);
+    /// The task's priority.
+    #[inline]
+    pub(crate) fn priority(&self) -> i16 {
+        (self.facts.load(Ordering::Relaxed) >> 16) as i16
+    }
+
+    /// Says that the slot stands for a task; only while it is being submitted.
+    pub(crate) fn set_task(&self, priority: i16) {
+        self.facts.store((priority as u32) << 16, Ordering::Relaxed);
+    }
+
+    /// Says that the slot stands for a guard; only while it is being submitted.
+    pub(crate) fn set_guard(&self) {
+        self.facts.store(GUARD, Ordering::Relaxed);
     }
 }
 

@@ -140,10 +140,18 @@ impl Inner {
             }
         });
         context.free(self, slot);
+        next = next.filter(|next| {
+            let may = self.ready.may_run_next(self.table.slot(*next));
+            if !may {
+                context.ready.push(*next);
+            }
+            may
+        });
         if !context.ready.is_empty() {
             let count = context.ready.len();
-            context.ready.drain(..).rev().for_each(|slot| context.queue.push(slot));
-            self.sleep.wake(count);
+            let (queue, worker) = (&context.queue, Some(context.lane));
+            context.ready.drain(..).rev().for_each(|slot| self.enqueue(slot, queue, worker));
+            self.wake_for(count);
         }
         next
     }

@@ -86,7 +86,9 @@ impl Inner {
                     unseen = 0;
                     holds = condition();
                     if holds {
-                        next.into_iter().for_each(|slot| context.queue.push(slot));
+                        if let Some(slot) = next {
+                            self.enqueue(slot, &context.queue, Some(context.lane));
+                        }
                         break;
                     }
                 }

@@ -64,7 +64,10 @@ impl Spin {
 /// pool, or from another worker.
 pub(crate) fn find(inner: &Inner, context: &mut Context) -> Option<u32> {
     let Context { lane: worker, queue, spin, .. } = context;
-    queue.pop().or_else(|| {
+    if inner.ready.scheduler.is_some() {
+        return take(inner, queue, *worker);
+    }
+    inner.ready.urgent.pop().or_else(|| queue.pop()).or_else(|| {
         spin.before_taking();
         let found = take(inner, queue, *worker);
         if found.is_some() {
@@ -75,8 +78,14 @@ pub(crate) fn find(inner: &Inner, context: &mut Context) -> Option<u32> {
 }
 
 fn take(inner: &Inner, queue: &Worker<u32>, worker: usize) -> Option<u32> {
+    if let Some(scheduler) = &inner.ready.scheduler {
+        return scheduler.pop(worker).map(|task| task.slot);
+    }
     let others = inner.stealers[worker + 1..].iter().chain(&inner.stealers[..worker]);
-    iter::once(&inner.submitted_ready).chain(others).find_map(|from| steal(inner, from, queue))
+    let mut queues = iter::once(&inner.submitted_ready).chain(others);
+    let urgent = inner.ready.urgent.pop();
+    let stolen = || queues.find_map(|from| steal(inner, from, queue));
+    urgent.or_else(stolen).or_else(|| inner.ready.deferred.pop())
 }
 
 fn steal(inner: &Inner, from: &Stealer<u32>, into: &Worker<u32>) -> Option<u32> {
