@@ -81,8 +81,26 @@ pub enum WaitError {
         /// Tasks that were not run because they depend on failed ones.
         cancelled: u64,
     },
+    /// Tasks were cancelled on request.
+    #[error("tasks were cancelled on request")]
+    Cancelled,
+    /// The time was over before what was waited for came about.
+    #[error("`{call}` gave up when its time was over")]
+    TimedOut {
+        /// What was called.
+        call: &'static str,
+    },
+    /// The value of the task has been taken already.
+    #[error("the value of the task was taken before")]
+    Taken,
+    /// The task was submitted to another runtime.
+    #[error("`{call}` cannot wait for a task of another runtime")]
+    WrongRuntime {
+        /// What was called.
+        call: &'static str,
+    },
     /// What was asked for was never made, because a task failed.
-    #[error("the data is not valid: {failure}")]
+    #[error("what was waited for was never made: {failure}")]
     Spoilt {
         /// The failure that is to blame.
         failure: Arc<TaskFailure>,

@@ -2,15 +2,20 @@
 #![allow(unsafe_code, reason = "borrows data that the guard was granted")]
 
 use std::marker::PhantomData;
+use std::time::Duration;
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::access::Access;
 use crate::claims::{Claim, Claims};
 use crate::error::{SubmitError, WaitError};
+use crate::graph::{GuardMark, Need, TaskRef};
 use crate::pool::{Patience, hold, in_task_body, release};
 use crate::runtime::{Inner, Runtime};
+use crate::submit::Submitter;
+use crate::sync::Deadline;
 use crate::trace::Cause;
+use crate::wait::deadline;
 
 /// Data that the calling thread has acquired, in program order: tasks submitted before are done
 /// with it, conflicting tasks submitted while it is held wait until it is dropped.
@@ -45,7 +50,7 @@ impl<A: Access> Drop for Held<A> {
         self.claim = None;
         let inner = self.runtime.inner();
         release(inner.id, self.slot);
-        inner.end_guard(self.slot, None);
+        inner.end_guard(self.slot);
     }
 }
 
@@ -54,12 +59,55 @@ impl Runtime {
     /// have ended, and only for them.
     ///
     /// # Errors
-    /// When the access is refused, when a task failed that was to write the data, or when
-    /// waiting could never end (inside a body, or while this thread holds acquired data that
-    /// tasks wait for, or that conflicts with `access`).
+    /// When the access is refused, when a task failed or was cancelled that was to write the
+    /// data, or when waiting could never end (inside a body, or while this thread holds acquired
+    /// data that tasks wait for, or that conflicts with `access`).
     pub fn acquire<A: Access>(&self, access: A) -> Result<Held<A>, WaitError> {
+        self.acquire_until("acquire", access, None)
+    }
+
+    /// [`acquire`](Self::acquire), but waits no longer than `timeout`. Tasks that were submitted
+    /// meanwhile and conflict with `access` are not held up by a try that was given up.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`], and as for [`acquire`](Self::acquire).
+    pub fn acquire_timeout<A: Access>(
+        &self,
+        access: A,
+        timeout: Duration,
+    ) -> Result<Held<A>, WaitError> {
+        self.acquire_until("acquire_timeout", access, deadline(timeout))
+    }
+
+    /// Acquires data if that needs no wait; else `None`, and nothing has happened.
+    ///
+    /// # Errors
+    /// As for [`acquire`](Self::acquire), except that it may be called while this thread holds
+    /// data that conflicts: that gives `None`.
+    pub fn try_acquire<A: Access>(&self, access: A) -> Result<Option<Held<A>>, WaitError> {
         let inner = self.inner();
-        let call = "acquire";
+        let call = "try_acquire";
+        if in_task_body() {
+            return Err(WaitError::InsideTask { call });
+        }
+        let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
+        let claim = Claims::collect(call, inner.id, access, &mut claims)?;
+        let mut submitter = inner.submitter();
+        if submitter.would_wait(inner, &claims) {
+            return Ok(None);
+        }
+        let guard = submitter.guard(inner, call, &claims, None)?;
+        drop(submitter);
+        self.hold(guard, claim).map(Some)
+    }
+
+    fn acquire_until<A: Access>(
+        &self,
+        call: &'static str,
+        access: A,
+        deadline: Deadline,
+    ) -> Result<Held<A>, WaitError> {
+        let inner = self.inner();
         if in_task_body() {
             return Err(WaitError::InsideTask { call });
         }
@@ -69,49 +117,123 @@ impl Runtime {
         if submitter.would_block_itself(inner, &claims) {
             return Err(WaitError::HoldsGuard { call });
         }
-        let Some(task) = submitter.allocate(inner, None) else {
-            return Err(SubmitError::TooManyTasks { task: call }.into());
-        };
-        let slot = task.slot();
-        let ready = submitter.publish(inner, task, &claims);
+        let guard = submitter.guard(inner, call, &claims, None)?;
         drop(submitter);
-        if !ready {
-            inner.record_wait(Cause::Acquire, Cause::Acquire.label(), || {
-                let granted = || !inner.table.slot(slot).is_pending();
-                inner.wait_at(&inner.guards, Patience::Eager, granted);
-            });
+        if !inner.wait_for_guard(&guard, deadline) {
+            return Err(WaitError::TimedOut { call });
         }
-        if let Some(index) = inner.table.slot(slot).cancelled_by() {
-            let failure = {
-                let mut submitter = inner.submitter();
-                submitter.spoil(task, index);
-                submitter.failures.get(index)
-            };
+        self.hold(guard, claim)
+    }
+
+    /// Takes what a granted guard stands for, unless it was never made.
+    fn hold<A: Access>(&self, guard: Guard, claim: A::Claim) -> Result<Held<A>, WaitError> {
+        let inner = self.inner();
+        let slot = guard.task.slot();
+        if let Some(blame) = inner.table.slot(slot).cancelled_by() {
+            let error = inner.submitter().failures.spoilt(blame);
             drop(claim);
-            inner.end_guard(slot, Some(index));
-            return Err(WaitError::Spoilt { failure });
+            inner.end_guard(slot);
+            return Err(error);
         }
         hold(inner.id, slot);
         Ok(Held { runtime: self.clone(), slot, claim: Some(claim), thread: PhantomData })
     }
 }
 
+/// A submitted guard: a task without a body that stands for the calling thread.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    task: TaskRef,
+    /// Nothing was in its way. If not, it is the thread's once it is
+    /// [granted](GuardMark::Granted).
+    ready: bool,
+}
+
+impl Submitter {
+    /// Submits a guard with these claims, behind the end of one task more.
+    pub(crate) fn guard(
+        &mut self,
+        inner: &Inner,
+        call: &'static str,
+        claims: &[Claim],
+        after: Option<TaskRef>,
+    ) -> Result<Guard, SubmitError> {
+        let task = self.allocate(inner, None).ok_or(SubmitError::TooManyTasks { task: call })?;
+        let need = after.map(|task| Need { task, order_only: true });
+        let ready = self.publish(inner, task, claims, need);
+        Ok(Guard { task, ready })
+    }
+}
+
 impl Inner {
-    /// Ends a ready guard and lets go what waits for it.
-    pub(crate) fn end_guard(&self, slot: u32, failure: Option<u32>) {
-        let mut ready: SmallVec<[u32; 8]> = SmallVec::new();
-        self.table.end(slot, failure, |successor| ready.push(successor));
-        self.table.free(&[slot]);
-        for successor in ready.into_iter().rev() {
-            if self.table.slot(successor).is_guard() {
-                self.guards.notify();
-            } else {
-                self.submitter().push(self, successor);
-                self.wake_for(1);
-            }
+    /// Waits until a guard is granted. False if it was not at the deadline: then it is no longer
+    /// the caller's.
+    fn wait_for_guard(&self, guard: &Guard, deadline: Deadline) -> bool {
+        if guard.ready {
+            return true;
         }
+        let slot = self.table.slot(guard.task.slot());
+        self.record_wait(Cause::Acquire, Cause::Acquire.label(), || {
+            let granted = || slot.guard_marks().has(GuardMark::Granted);
+            self.wait_at(&self.guards, Patience::Eager, deadline, granted)
+                || slot.mark_guard(GuardMark::Abandoned).has(GuardMark::Granted)
+        })
+    }
+
+    /// Waits until a task has ended, well or badly; false if it had not at the deadline.
+    pub(crate) fn wait_behind(
+        &self,
+        call: &'static str,
+        task: TaskRef,
+        deadline: Deadline,
+    ) -> Result<bool, SubmitError> {
+        let guard = self.submitter().guard(self, call, &[], Some(task))?;
+        let ended = self.wait_for_guard(&guard, deadline);
+        if ended {
+            self.end_guard(guard.task.slot());
+        }
+        Ok(ended)
+    }
+
+    /// The last predecessor of a guard has ended: it is the waiting thread's, or if that one has
+    /// gone, it ends here. Returns whether it has to.
+    pub(crate) fn grant(&self, guard: u32) -> bool {
+        // The last touch: the thread may end the guard, and its slot be used again.
+        let abandoned =
+            self.table.slot(guard).mark_guard(GuardMark::Granted).has(GuardMark::Abandoned);
+        if !abandoned {
+            self.guards.notify();
+        }
+        abandoned
+    }
+
+    /// Ends a granted guard and lets go what waits for it.
+    pub(crate) fn end_guard(&self, guard: u32) {
+        self.end_guards(smallvec![guard]);
         if self.workers() == 0 && !in_task_body() {
             self.run_inline();
+        }
+    }
+
+    /// Ends granted guards, and all abandoned ones that this lets go.
+    pub(crate) fn end_guards(&self, mut guards: SmallVec<[u32; 8]>) {
+        let mut ready: SmallVec<[u32; 8]> = SmallVec::new();
+        while let Some(guard) = guards.pop() {
+            let slot = self.table.slot(guard);
+            let blame = slot.cancelled_by();
+            if let Some(blame) = blame {
+                self.submitter().spoil(self, self.table.current(guard), blame);
+            }
+            self.table.end(guard, blame, |successor| ready.push(successor));
+            self.table.free(&[guard]);
+            for successor in ready.drain(..).rev() {
+                if !self.table.slot(successor).is_guard() {
+                    self.submitter().push(self, successor);
+                    self.wake_for(1);
+                } else if self.grant(successor) {
+                    guards.push(successor);
+                }
+            }
         }
     }
 }

@@ -77,6 +77,7 @@
 
 mod access;
 mod builder;
+mod cancel;
 mod claims;
 mod error;
 mod graph;
@@ -90,6 +91,7 @@ mod submit;
 mod sync;
 mod task;
 pub mod trace;
+mod wait;
 
 pub use access::{Access, Handle, HandleAccess, Handles, Mode};
 pub use builder::Builder;
@@ -100,4 +102,4 @@ pub use pool::in_task_body;
 pub use runtime::Runtime;
 pub use statistics::{Statistics, WaitTotal, WorkerStatistics};
 pub use submit::TaskBuilder;
-pub use task::{Label, Outcome, TaskFailure, TaskId};
+pub use task::{Label, Outcome, TaskFailure, TaskHandle, TaskId};

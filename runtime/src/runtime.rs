@@ -11,9 +11,9 @@ use crossbeam_deque::{Stealer, Worker};
 use crossbeam_utils::CachePadded;
 
 use crate::access::{Access, Handles};
-use crate::error::{SubmitError, WaitError};
+use crate::error::SubmitError;
 use crate::graph::SlotTable;
-use crate::pool::{self, Context, Patience, Shared, Sleep, WaitPoint, holds, in_task_body};
+use crate::pool::{self, Context, Shared, Sleep, WaitPoint};
 use crate::scheduler::Schedule;
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
@@ -40,7 +40,7 @@ pub(crate) struct Inner {
     pub(crate) ready: Shared,
     pub(crate) sleep: Sleep,
     /// Where threads wait until nothing is unfinished.
-    drained: WaitPoint,
+    pub(crate) drained: WaitPoint,
     /// Where threads wait for what the owners of handles do at the end of tasks.
     pub(crate) external: WaitPoint,
     /// Where submitters wait for room in the window.
@@ -48,6 +48,10 @@ pub(crate) struct Inner {
     pub(crate) window_size: u64,
     /// Where threads wait for guards.
     pub(crate) guards: WaitPoint,
+    /// Whether there are failures or cancellations that no wait has reported.
+    pub(crate) unreported: AtomicBool,
+    /// Whether a task ever failed or was cancelled.
+    pub(crate) failed: AtomicBool,
     pub(crate) recorder: Recorder,
     pub(crate) totals: Totals,
     pub(crate) timing: bool,
@@ -107,6 +111,8 @@ impl Inner {
             window: WaitPoint::new(),
             window_size: window,
             guards: WaitPoint::new(),
+            unreported: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             recorder,
             totals: Totals::new(workers),
             timing,
@@ -212,20 +218,6 @@ impl Inner {
         self.notify_ended();
     }
 
-    /// Refuses to wait where waiting could never end.
-    fn may_wait(&self, call: &'static str) -> Result<(), WaitError> {
-        if in_task_body() {
-            return Err(WaitError::InsideTask { call });
-        }
-        // Under the lock: a guard without successors is not in the way of any task submitted
-        // before, and what is submitted later is not waited for.
-        let _submitter = self.submitter();
-        if holds(self.id, |slot| self.table.slot(slot).has_successors()) {
-            return Err(WaitError::HoldsGuard { call });
-        }
-        Ok(())
-    }
-
     /// Runs `wait` and records how long it took and why.
     pub(crate) fn record_wait<R>(&self, cause: Cause, name: &str, wait: impl FnOnce() -> R) -> R {
         let start = self.recorder.now();
@@ -245,39 +237,6 @@ impl Inner {
             self.main_context().writer.write(span);
         }
         result
-    }
-
-    fn wait_until(
-        &self,
-        call: &'static str,
-        cause: Cause,
-        name: &str,
-        condition: impl Fn() -> bool,
-    ) -> Result<(), WaitError> {
-        self.may_wait(call)?;
-        self.record_wait(cause, name, || {
-            self.wait_at(&self.external, Patience::Eager, condition);
-        });
-        Ok(())
-    }
-
-    fn report(&self) -> Result<(), WaitError> {
-        match self.submitter().failures.report() {
-            None => Ok(()),
-            Some((failure, others, cancelled)) => {
-                Err(WaitError::Failed { failure, others, cancelled })
-            }
-        }
-    }
-
-    fn wait(&self) -> Result<(), WaitError> {
-        self.may_wait("wait")?;
-        if !self.is_drained() {
-            self.record_wait(Cause::Drain, Cause::Drain.label(), || {
-                self.wait_at(&self.drained, Patience::Throughput, || self.is_drained());
-            });
-        }
-        self.report()
     }
 }
 
@@ -369,47 +328,6 @@ impl Runtime {
     #[track_caller]
     pub fn task(&self, name: &'static str) -> TaskBuilder<'_> {
         TaskBuilder::new(self, name, Location::caller())
-    }
-
-    /// Waits until no submitted task is unfinished.
-    ///
-    /// # Errors
-    /// When tasks failed since the last report; when waiting could never end (inside a body, or
-    /// while this thread holds acquired data that tasks wait for).
-    pub fn wait(&self) -> Result<(), WaitError> {
-        self.inner().wait()
-    }
-
-    /// Reports failures that no wait has reported yet, without waiting.
-    ///
-    /// # Errors
-    /// When there are such failures.
-    pub fn check(&self) -> Result<(), WaitError> {
-        if self.inner().submitter().failures.unreported() { self.inner().report() } else { Ok(()) }
-    }
-
-    /// Waits until `condition` holds, which tasks of this runtime bring about, and records that
-    /// under `cause` and `name`. For the owners of data handles: whoever makes the condition
-    /// hold calls [`notify_waiters`](Self::notify_waiters) afterwards.
-    ///
-    /// `call` is what the user called, for errors.
-    ///
-    /// # Errors
-    /// Without waiting, when waiting could never end (inside a body, or while this thread holds
-    /// acquired data that tasks wait for).
-    pub fn wait_until(
-        &self,
-        call: &'static str,
-        cause: Cause,
-        name: &str,
-        condition: impl Fn() -> bool,
-    ) -> Result<(), WaitError> {
-        self.inner().wait_until(call, cause, name, condition)
-    }
-
-    /// Lets threads inside [`wait_until`](Self::wait_until) look at their conditions.
-    pub fn notify_waiters(&self) {
-        self.inner().external.notify();
     }
 
     /// A block of `count` handles without memory, for whatever else tasks have to be ordered by;

@@ -1,8 +1,11 @@
 //! Submission: naming a task, drawing its edges, queueing it when it is ready.
 #![allow(unsafe_code, reason = "fills task cells as their owner")]
 
+use std::convert::Infallible;
+use std::error::Error;
 use std::ops::Range;
 use std::panic::Location;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crossbeam_deque::Worker;
 use smallvec::SmallVec;
@@ -10,11 +13,11 @@ use smallvec::SmallVec;
 use crate::access::Access;
 use crate::claims::{Claim, Claims};
 use crate::error::SubmitError;
-use crate::graph::{Allocation, HandleTable, TaskRef};
+use crate::graph::{Allocation, HandleTable, Need, Slot, TaskRef};
 use crate::pool::{Patience, holds, in_task_body};
 use crate::runtime::{Inner, Runtime};
 use crate::sync::Ordering;
-use crate::task::{Failures, Job, Label, Meta, Outcome, TaskId};
+use crate::task::{Failures, Job, Label, Meta, Outcome, TaskHandle, TaskId};
 use crate::trace::Cause;
 
 /// For how many handles of a task the predecessors' slots are fetched while it is filled in.
@@ -55,30 +58,53 @@ impl Submitter {
     }
 
     /// Remembers that an ended (or ending) task left no valid data.
-    pub(crate) fn spoil(&mut self, task: TaskRef, failure: u32) {
+    pub(crate) fn spoil(&mut self, inner: &Inner, task: TaskRef, failure: u32) {
+        inner.failed.store(true, Ordering::Relaxed);
+        inner.unreported.store(self.failures.unreported(), Ordering::Relaxed);
         self.failures.spoil(task, failure);
         self.failures.prune(self.handles.len(), self.handles.writers());
     }
 
-    /// Draws the edges of `task`, then publishes it; true when it is ready at once. The slot's
-    /// cell must be filled by then.
-    pub(crate) fn publish(&mut self, inner: &Inner, task: TaskRef, claims: &[Claim]) -> bool {
+    /// Draws the edges of `task`, from what its claims and `explicit` need, then publishes it;
+    /// true when it is ready at once. The slot's cell must be filled by then.
+    pub(crate) fn publish(
+        &mut self,
+        inner: &Inner,
+        task: TaskRef,
+        claims: &[Claim],
+        explicit: impl IntoIterator<Item = Need>,
+    ) -> bool {
         let slot = inner.table.slot(task.slot());
         let mut edges = 0;
         let (table, allocation, failures) = (&inner.table, &mut self.allocation, &self.failures);
+        let mut draw = |need: Need| {
+            let linked = table.link(need.task, task, need.order_only, &mut edges, allocation);
+            if !linked
+                && !need.order_only
+                && let Some(failure) = failures.spoilt_by(need.task)
+            {
+                slot.cancel(failure);
+            }
+        };
         for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()) {
-            let has_ended = |t| table.has_ended(t);
-            self.handles.claim(handle, mode, task, has_ended, |need| {
-                let linked = table.link(need.task, task, need.order_only, &mut edges, allocation);
-                if !linked
-                    && !need.order_only
-                    && let Some(failure) = failures.spoilt_by(need.task)
-                {
-                    slot.cancel(failure);
-                }
-            });
+            self.handles.claim(handle, mode, task, |t| table.has_ended(t), &mut draw);
         }
+        explicit.into_iter().for_each(draw);
         slot.publish(edges)
+    }
+
+    /// Calls `each` for the slot of every unfinished task.
+    pub(crate) fn unfinished(&self, inner: &Inner, each: impl FnMut(&Slot)) {
+        inner.table.unfinished(&self.allocation, each);
+    }
+
+    /// Whether a guard with these claims would have to wait.
+    pub(crate) fn would_wait(&self, inner: &Inner, claims: &[Claim]) -> bool {
+        let mut waits = false;
+        for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()) {
+            self.handles.preview(handle, mode, |task| waits |= !inner.table.has_ended(task));
+        }
+        waits
     }
 
     /// Whether a guard with these claims would have to wait, and one of the guards that the
@@ -119,6 +145,7 @@ pub struct TaskBuilder<'a> {
     name: &'static str,
     label: Label,
     priority: i16,
+    after: SmallVec<[TaskId; 1]>,
     location: &'static Location<'static>,
 }
 
@@ -128,7 +155,8 @@ impl<'a> TaskBuilder<'a> {
         name: &'static str,
         location: &'static Location<'static>,
     ) -> Self {
-        TaskBuilder { runtime, name, label: Label::default(), priority: 0, location }
+        let (label, after) = (Label::default(), SmallVec::new());
+        TaskBuilder { runtime, name, label, priority: 0, after, location }
     }
 
     /// The batch that the task works for, counted over the whole run.
@@ -157,6 +185,73 @@ impl<'a> TaskBuilder<'a> {
         self
     }
 
+    /// The task runs after `task` has ended, whatever the data says, and depends on it: if that
+    /// one fails or is cancelled, so is this one. May be called several times.
+    ///
+    /// ```
+    /// # let rt = millrace_runtime::Runtime::builder().workers(2).build()?;
+    /// let open = rt.spawn("open the valve", (), |()| ())?;
+    /// let fill = rt.task("fill").after(open).spawn((), |()| ())?;
+    /// rt.wait_for(fill)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// Names of failed tasks are remembered for as long as they wrote a handle last, and at
+    /// least until 65,536 further ones have failed or been cancelled; one that is forgotten
+    /// counts as ended.
+    pub fn after(mut self, task: TaskId) -> Self {
+        self.after.push(task);
+        self
+    }
+
+    /// Submits a task whose body returns a value.
+    ///
+    /// ```
+    /// # let rt = millrace_runtime::Runtime::builder().workers(2).build()?;
+    /// let sum = rt.task("sum").spawn_value((), |()| (1..=100).sum::<u32>())?;
+    /// assert_eq!(sum.wait()?, 5050);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// See [`Runtime::spawn`].
+    pub fn spawn_value<A, F, T>(self, access: A, body: F) -> Result<TaskHandle<T>, SubmitError>
+    where
+        A: Access,
+        F: for<'d> FnOnce(A::Data<'d>) -> T + Send + 'static,
+        T: Send + 'static,
+    {
+        let body = move |data: A::Data<'_>| Ok::<T, Infallible>(body(data));
+        self.try_spawn_value(access, body)
+    }
+
+    /// Submits a task whose body returns a value or an error; an error ends the task like a
+    /// panic does, and cancels what depends on it.
+    ///
+    /// # Errors
+    /// See [`Runtime::spawn`].
+    pub fn try_spawn_value<A, F, T, E>(
+        self,
+        access: A,
+        body: F,
+    ) -> Result<TaskHandle<T>, SubmitError>
+    where
+        A: Access,
+        F: for<'d> FnOnce(A::Data<'d>) -> Result<T, E> + Send + 'static,
+        T: Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + 'static,
+    {
+        let runtime = self.runtime.clone();
+        let value = Arc::new(Mutex::new(None));
+        let place = value.clone();
+        let id = self.spawn(access, move |data: A::Data<'_>| {
+            let value = body(data)?;
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+            Ok::<(), E>(())
+        })?;
+        Ok(TaskHandle::new(runtime, id, value))
+    }
+
     /// Submits the task; see [`Runtime::spawn`].
     ///
     /// # Errors
@@ -167,8 +262,12 @@ impl<'a> TaskBuilder<'a> {
         F: for<'d> FnOnce(A::Data<'d>) -> R + Send + 'static,
         R: Outcome,
     {
-        let TaskBuilder { runtime, name, label, priority, location } = self;
+        let TaskBuilder { runtime, name, label, priority, after, location } = self;
         let inner = runtime.inner();
+        if after.iter().any(|task| task.runtime != inner.id) {
+            let owner = "a task that it comes after".to_owned();
+            return Err(SubmitError::WrongRuntime { task: name, owner });
+        }
         inner.wait_for_room();
         let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
         let claim = Claims::collect(name, inner.id, access, &mut claims)?;
@@ -176,7 +275,7 @@ impl<'a> TaskBuilder<'a> {
         let meta = Meta { name, location, label, sequence: 0 };
         // Without workers the order is that of the program.
         let priority = if inner.workers() == 0 { 0 } else { priority };
-        let id = inner.submit(meta, priority, &claims, job)?;
+        let id = inner.submit(meta, priority, &claims, &after, job)?;
         if inner.workers() == 0 && !in_task_body() {
             inner.run_inline();
         }
@@ -190,6 +289,7 @@ impl Inner {
         mut meta: Meta,
         priority: i16,
         claims: &[Claim],
+        after: &[TaskId],
         job: Job<A, F>,
     ) -> Result<TaskId, SubmitError>
     where
@@ -215,13 +315,14 @@ impl Inner {
         }
         // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
         unsafe { self.table.slot(task.slot()).cell.fill(meta, job) };
-        let ready = submitter.publish(self, task, claims);
+        let after = after.iter().map(|before| Need { task: before.task, order_only: false });
+        let ready = submitter.publish(self, task, claims, after);
         if ready {
             submitter.push(self, task.slot());
             drop(submitter);
             self.wake_for(1);
         }
-        Ok(TaskId { task, sequence })
+        Ok(TaskId { task, sequence, runtime: self.id })
     }
 
     /// Waits while the submission window is full. A body, or a thread that holds acquired data,
@@ -246,7 +347,7 @@ impl Inner {
             return;
         }
         self.record_wait(Cause::Window, Cause::Window.label(), || {
-            self.wait_at(&self.window, Patience::Throughput, || self.window_has_room());
+            self.wait_at(&self.window, Patience::Throughput, None, || self.window_has_room());
         });
     }
 

@@ -1,5 +1,7 @@
 //! The synchronisation primitives of the protocols, so that `--cfg loom` can model them.
 
+use std::time::Instant;
+
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Mutex, MutexGuard,
@@ -16,6 +18,24 @@ pub(crate) use std::{
     },
     thread::{Thread, current, park},
 };
+
+/// A point in time at which a wait ends at the latest, if any.
+pub(crate) type Deadline = Option<Instant>;
+
+/// Whether the deadline has passed.
+pub(crate) fn has_passed(deadline: Deadline) -> bool {
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
+}
+
+/// Parks until unparked, or until the deadline. Models know no time.
+pub(crate) fn park_until(deadline: Deadline) {
+    #[cfg(not(loom))]
+    if let Some(deadline) = deadline {
+        return std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
+    }
+    let _ = deadline;
+    park();
+}
 
 /// Locks; a poisoned lock is taken all the same, since no code that may panic runs under ours.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

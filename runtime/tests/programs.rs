@@ -16,12 +16,21 @@ use proptest::prelude::*;
 #[derive(Clone, Debug)]
 struct Step {
     accesses: BTreeMap<usize, Mode>,
+    /// How many tasks before this one another stands that it comes after.
+    after: Option<usize>,
     panics: bool,
     /// Children that it spawns, which all write one cell of their own.
     children: u64,
     priority: i16,
     /// Iterations of useless work, to vary the interleaving.
     work: u32,
+}
+
+impl Step {
+    /// The task that this one, which is number `index`, comes after.
+    fn before(&self, index: usize) -> Option<usize> {
+        self.after.and_then(|back| index.checked_sub(back))
+    }
 }
 
 fn mix(state: u64, value: u64) -> u64 {
@@ -35,13 +44,15 @@ fn modes() -> impl Strategy<Value = Mode> {
 fn step(handles: usize, failures: u32) -> impl Strategy<Value = Step> {
     (
         prop::collection::btree_map(0..handles, modes(), 0..12),
+        prop_oneof![4 => Just(None), 1 => (1usize..40).prop_map(Some)],
         prop::bool::weighted(f64::from(failures) / 100.0),
         prop_oneof![9 => Just(0u64), 1 => 1u64..4],
         prop_oneof![3 => Just(0i16), 1 => -2i16..3],
         0u32..300,
     )
-        .prop_map(|(accesses, panics, children, priority, work)| Step {
+        .prop_map(|(accesses, after, panics, children, priority, work)| Step {
             accesses,
+            after,
             panics,
             children,
             priority,
@@ -64,10 +75,12 @@ fn serial(handles: usize, steps: &[Step]) -> Outcome {
     let mut values = vec![Some(0u64); handles];
     let mut ran = vec![0; steps.len()];
     let mut children = vec![0; steps.len()];
+    let mut ended_well = vec![true; steps.len()];
     let mut first_failure = None;
     for (index, step) in steps.iter().enumerate() {
         let needs = |(_, mode): &(&usize, &Mode)| **mode != Mode::Overwrite;
-        let valid = step.accesses.iter().filter(needs).all(|(h, _)| values[*h].is_some());
+        let valid = step.accesses.iter().filter(needs).all(|(h, _)| values[*h].is_some())
+            && step.before(index).is_none_or(|before| ended_well[before]);
         if valid && !step.panics {
             ran[index] = 1;
             let read = step.accesses.iter().filter(needs);
@@ -77,6 +90,7 @@ fn serial(handles: usize, steps: &[Step]) -> Outcome {
             }
             children[index] = (0..step.children).fold(0, mix);
         } else {
+            ended_well[index] = false;
             if valid {
                 ran[index] = 1;
                 first_failure = first_failure.or(Some(index));
@@ -94,6 +108,7 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
     let cells: Vec<Shared> = (0..handles).map(|_| Shared::new(&rt)).collect();
     let own: Arc<Vec<Shared>> = Arc::new(steps.iter().map(|_| Shared::new(&rt)).collect());
     let ran: Arc<Vec<AtomicU64>> = Arc::new(steps.iter().map(|_| AtomicU64::new(0)).collect());
+    let mut tasks = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let of = |wanted: Mode| {
             let chosen = step.accesses.iter().filter(move |(_, mode)| **mode == wanted);
@@ -106,8 +121,9 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
             overwrites.iter().map(|h| cells[*h].overwrite()).collect::<Vec<_>>(),
         );
         let (ran, own, inner) = (ran.clone(), own.clone(), rt.clone());
-        let Step { accesses, panics, children, priority, work } = step.clone();
-        let label = rt.task("step").batch(index as u32).priority(priority);
+        let before = step.before(index).map(|before| tasks[before]);
+        let Step { accesses, panics, children, priority, work, .. } = step.clone();
+        let mut label = rt.task("step").batch(index as u32).priority(priority);
         let body = move |(r, mut w, mut o): (Vec<&u64>, Vec<&mut u64>, Vec<&mut u64>)| {
             ran[index].fetch_add(1, Ordering::Relaxed);
             (0..work).for_each(|_| std::hint::spin_loop());
@@ -129,7 +145,10 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
                 inner.spawn("child", write, move |s| *s = mix(*s, child)).expect("a child");
             }
         };
-        label.spawn(access, body).expect("no conflict");
+        if let Some(before) = before {
+            label = label.after(before);
+        }
+        tasks.push(label.spawn(access, body).expect("no conflict"));
     }
     let first_failure = match rt.wait() {
         Ok(()) => None,
@@ -209,4 +228,70 @@ proptest! {
         quiet_panics();
         compare(16, &steps, 4096, scheduler);
     }
+
+    #[test]
+    fn cancelling_drops_tasks_with_their_dependents(
+        steps in prop::collection::vec(step(6, 2), 1..200),
+        cancels in prop::collection::vec((any::<prop::sample::Index>(), 0u8..4), 0..20),
+        workers in prop::sample::select(vec![1usize, 2, 4, 16]),
+    ) {
+        quiet_panics();
+        cancel_some(&steps, &cancels, workers);
+    }
+}
+
+/// Cancels tasks, now and then all of them, while a program is submitted and run.
+fn cancel_some(steps: &[Step], cancels: &[(prop::sample::Index, u8)], workers: usize) {
+    const HANDLES: usize = 6;
+    let rt = Runtime::builder().workers(workers).build().expect("a runtime");
+    let cells: Vec<Shared> = (0..HANDLES).map(|_| Shared::new(&rt)).collect();
+    let ran: Arc<Vec<AtomicU64>> = Arc::new(steps.iter().map(|_| AtomicU64::new(0)).collect());
+    let clock = Arc::new(AtomicU64::new(1));
+    let mut tasks = Vec::new();
+    let mut needs: Vec<Vec<usize>> = Vec::new();
+    let mut writer = [None; HANDLES];
+    for (index, step) in steps.iter().enumerate() {
+        let before = step.before(index);
+        let needed = step.accesses.iter().filter(|(_, mode)| **mode != Mode::Overwrite);
+        needs.push(needed.filter_map(|(h, _)| writer[*h]).chain(before).collect());
+        let of = |writes| step.accesses.iter().filter(move |(_, mode)| mode.writes() == writes);
+        let reads: Vec<_> = of(false).map(|(h, _)| cells[*h].read()).collect();
+        let access = |(h, mode): (&usize, &Mode)| {
+            if *mode == Mode::Write { cells[*h].write() } else { cells[*h].overwrite() }
+        };
+        let writes: Vec<_> = of(true).map(access).collect();
+        of(true).for_each(|(h, _)| writer[*h] = Some(index));
+        let (ran, clock, panics) = (ran.clone(), clock.clone(), step.panics);
+        let body = move |_: (Vec<&u64>, Vec<&mut u64>)| {
+            ran[index].store(clock.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);
+            assert!(!panics, "task {index} was told to");
+        };
+        let mut task = rt.task("step").batch(index as u32);
+        if let Some(before) = before {
+            task = task.after(tasks[before]);
+        }
+        tasks.push(task.spawn((reads, writes), body).expect("no conflict"));
+        for (which, kind) in cancels {
+            if which.index(steps.len()) == index {
+                if *kind == 0 { rt.cancel_all() } else { rt.cancel(tasks[index / *kind as usize]) }
+            }
+        }
+    }
+    let told = rt.wait();
+    let stamp = |index: usize| ran[index].load(Ordering::SeqCst);
+    let well: Vec<bool> = tasks.iter().map(|task| rt.wait_for(*task).is_ok()).collect();
+    for (index, needs) in needs.iter().enumerate() {
+        assert_eq!(well[index], stamp(index) > 0 && !steps[index].panics, "task {index}");
+        if stamp(index) > 0 {
+            assert!(needs.iter().all(|need| well[*need]), "task {index} ran without its data");
+            assert!(needs.iter().all(|need| stamp(*need) < stamp(index)), "out of order");
+        }
+    }
+    assert_eq!(told.is_ok(), well.iter().all(|well| *well));
+    // The runtime goes on.
+    for cell in &cells {
+        rt.spawn("mend", cell.overwrite(), |x| *x = 7).expect("accepted");
+        assert_eq!(cell.value(&rt), 7);
+    }
+    rt.wait().expect("nothing failed since");
 }

@@ -34,11 +34,14 @@
 //! thread that reaches zero has seen the bodies of all predecessors.
 
 mod edges;
+mod guard;
 mod handles;
 mod prefetch;
+mod segments;
 mod slot;
 
-pub(crate) use handles::HandleTable;
+pub(crate) use guard::GuardMark;
+pub(crate) use handles::{HandleTable, Need};
 pub(crate) use slot::{Allocation, Slot, SlotTable, TaskRef};
 
 #[cfg(all(test, loom))]

@@ -5,8 +5,10 @@ use loom::cell::UnsafeCell;
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
+use super::GuardMark;
 use super::slot::Allocation;
 use super::{SlotTable, TaskRef};
+use crate::sync::{AtomicU32, Ordering};
 
 /// A table, a ready queue, and one value that all tasks of the model write.
 struct World {
@@ -155,5 +157,31 @@ fn loom_freed_slots_are_handed_out_once() {
         }
         let second = world.table.allocate(&mut allocation).expect("a slot").slot();
         assert_ne!(first, second);
+    });
+}
+
+/// A guard is granted while whoever waits for it gives up: one of the two ends it.
+#[test]
+fn loom_a_guard_has_one_owner() {
+    loom::model(|| {
+        let table = Arc::new(SlotTable::new());
+        let guard = table.allocate(&mut Allocation::new()).expect("a slot").slot();
+        table.slot(guard).set_guard();
+        let ended = Arc::new(AtomicU32::new(0));
+        let granter = {
+            let (table, ended) = (table.clone(), ended.clone());
+            thread::spawn(move || {
+                let marks = table.slot(guard).mark_guard(GuardMark::Granted);
+                if marks.has(GuardMark::Abandoned) {
+                    ended.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let marks = table.slot(guard).mark_guard(GuardMark::Abandoned);
+        if marks.has(GuardMark::Granted) {
+            ended.fetch_add(1, Ordering::Relaxed);
+        }
+        granter.join().expect("granter");
+        assert_eq!(ended.load(Ordering::Relaxed), 1);
     });
 }

@@ -1,11 +1,11 @@
 //! Slots and the table that holds them. The protocol is in the [module above](super).
 
-use std::sync::OnceLock;
-
 use crossbeam_utils::CachePadded;
 
 use super::edges::{Edge, INLINE, Place};
+use super::guard::{GuardMark, GuardMarks};
 use super::prefetch::prefetch_for_write;
+use super::segments::Segments;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::task::TaskCell;
 
@@ -88,11 +88,6 @@ impl Slot {
         }
     }
 
-    /// Whether the task still has unfinished predecessors or is being submitted.
-    pub(crate) fn is_pending(&self) -> bool {
-        self.pending.load(Ordering::Acquire) != 0
-    }
-
     /// Subtracts `count` from the predecessors left; true when that makes the task ready, which happens once.
     fn settle(&self, count: u32) -> bool {
         self.pending.fetch_sub(count, Ordering::AcqRel) == count
@@ -117,6 +112,24 @@ impl Slot {
     /// Cancels the task; only before the last subtraction from `pending`, which publishes it.
     pub(crate) fn cancel(&self, failure: u32) {
         self.cancel.store(failure + 1, Ordering::Relaxed);
+    }
+
+    /// Cancels the task of a slot that may be running, under the submission lock: it has an
+    /// effect if the task has not started, and none on the slot's next task.
+    pub(crate) fn request_cancel(&self, request: u32) {
+        let cancel = &self.cancel;
+        // A failure that cancels it as well may be seen instead.
+        let _ = cancel.compare_exchange(0, request + 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Marks a guard; returns its marks before. Whoever marks last sees the other's mark.
+    pub(crate) fn mark_guard(&self, mark: GuardMark) -> GuardMarks {
+        GuardMarks(self.facts.fetch_or(mark as u32, Ordering::AcqRel))
+    }
+
+    /// The marks of a guard.
+    pub(crate) fn guard_marks(&self) -> GuardMarks {
+        GuardMarks(self.facts.load(Ordering::Acquire))
     }
 
     /// Whether some submitted task waits for this one.
@@ -152,39 +165,6 @@ struct Spilled {
     task: AtomicU32,
     /// Next spilled edge of the same task, or in the free list; submitter only.
     chain: AtomicU32,
-}
-
-/// A table whose entries never move: segments of doubling size.
-struct Segments<T> {
-    segments: Vec<OnceLock<Box<[T]>>>,
-}
-
-/// Entries in the first segment; small under loom, where every atomic is tracked.
-const FIRST: u32 = if cfg!(loom) { 4 } else { 256 };
-
-impl<T> Segments<T> {
-    fn new() -> Self {
-        let count = if cfg!(loom) { 1 } else { 23 };
-        Segments { segments: (0..count).map(|_| OnceLock::new()).collect() }
-    }
-
-    fn locate(index: u32) -> (usize, usize) {
-        let place = index + FIRST;
-        let segment = place.ilog2() - FIRST.ilog2();
-        (segment as usize, (place - (FIRST << segment)) as usize)
-    }
-
-    #[inline]
-    fn get(&self, index: u32) -> &T {
-        let (segment, offset) = Self::locate(index);
-        &self.segments[segment].get().expect("an index that was handed out")[offset]
-    }
-
-    /// Makes the entry exist.
-    fn grow(&self, index: u32, make: impl Fn() -> T) {
-        let (segment, _) = Self::locate(index);
-        self.segments[segment].get_or_init(|| (0..FIRST << segment).map(|_| make()).collect());
-    }
 }
 
 /// All slots and spilled edges of a runtime. Shared reads; growth and edge drawing belong to
@@ -396,6 +376,20 @@ impl SlotTable {
                 ready(successor);
             }
             edge = next;
+        }
+    }
+
+    /// Calls `each` for the slot of every task that is submitted and has not ended, guards
+    /// excepted. Some may end meanwhile; under the submission lock none is replaced.
+    pub(crate) fn unfinished(&self, from: &Allocation, mut each: impl FnMut(&Slot)) {
+        for index in 0..from.made {
+            let slot = self.slot(index);
+            let now = (slot.head.load(Ordering::Acquire) >> 32) as u32;
+            // Allocation moves the generation that is next past the one that `head` shows.
+            let live = now.wrapping_add(1) == slot.generation.load(Ordering::Relaxed);
+            if live && !slot.is_guard() {
+                each(slot);
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crossbeam_deque::Worker;
+use smallvec::SmallVec;
 
 use super::idle::Spin;
 use super::local::inside_body;
@@ -132,14 +133,20 @@ impl Inner {
         // The list gives the last submitted successor first; the first submitted runs next.
         let mut next = None;
         let ready = &mut context.ready;
+        let mut abandoned = SmallVec::new();
         self.table.end(slot, failure, |successor| {
             if self.table.slot(successor).is_guard() {
-                self.guards.notify();
+                if self.grant(successor) {
+                    abandoned.push(successor);
+                }
             } else if let Some(later) = next.replace(successor) {
                 ready.push(later);
             }
         });
         context.free(self, slot);
+        if !abandoned.is_empty() {
+            self.end_guards(abandoned);
+        }
         next = next.filter(|next| {
             let may = self.ready.may_run_next(self.table.slot(*next));
             if !may {
@@ -197,7 +204,7 @@ impl Inner {
         let failure = TaskFailure { name, label, sequence, location, panicked, message };
         let mut submitter = self.submitter();
         let index = submitter.failures.add(failure);
-        submitter.spoil(self.table.current(slot), index);
+        submitter.spoil(self, self.table.current(slot), index);
         index
     }
 
@@ -208,8 +215,8 @@ impl Inner {
         let dropped = guarded(|| unsafe { cell.discard() });
         self.totals(context.lane).cancelled();
         let mut submitter = self.submitter();
-        submitter.failures.count_cancelled();
-        submitter.spoil(self.table.current(slot), failure);
+        submitter.failures.count_cancelled(failure);
+        submitter.spoil(self, self.table.current(slot), failure);
         if let Err(message) = dropped {
             // SAFETY: still the owner.
             let meta = unsafe { cell.meta() };

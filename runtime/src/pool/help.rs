@@ -10,7 +10,7 @@ use std::sync::{MutexGuard, TryLockError};
 use super::idle::{find, idle};
 use super::{Context, WaitPoint};
 use crate::runtime::Inner;
-use crate::sync::park;
+use crate::sync::{Deadline, has_passed, park_until};
 use crate::trace::Cause;
 
 /// After how many tasks a helping thread looks at the condition for which it waits.
@@ -33,27 +33,25 @@ impl Patience {
 
 impl Inner {
     /// Waits until `condition` holds, and runs tasks meanwhile if it may. Whoever makes it hold
-    /// notifies `point`.
+    /// notifies `point`; so does a thread that ceases to be worker 0, then this one takes its
+    /// part. False if the condition did not hold at the deadline.
     pub(crate) fn wait_at(
         &self,
         point: &WaitPoint,
         patience: Patience,
+        deadline: Deadline,
         condition: impl Fn() -> bool,
-    ) {
+    ) -> bool {
         let ticket = point.enter();
-        self.help_or_park(patience, condition);
-        point.leave(ticket);
-    }
-
-    /// Waits until `condition` holds; whoever makes it hold unparks this thread, and so does a
-    /// thread that ceases to be worker 0: then this one takes its part.
-    pub(crate) fn help_or_park(&self, patience: Patience, condition: impl Fn() -> bool) {
-        while !condition() {
+        let stop = || condition() || has_passed(deadline);
+        while !stop() {
             match self.worker_0() {
-                Some(context) => self.help(context, patience, &condition),
-                None => park(),
+                Some(context) => self.help(context, patience, deadline, stop),
+                None => park_until(deadline),
             }
         }
+        point.leave(ticket);
+        deadline.is_none() || condition()
     }
 
     /// Worker 0, if a waiting thread may be it and none is.
@@ -69,6 +67,7 @@ impl Inner {
         &self,
         mut guard: MutexGuard<'_, Context>,
         patience: Patience,
+        deadline: Deadline,
         condition: impl Fn() -> bool,
     ) {
         let context = &mut *guard;
@@ -77,7 +76,9 @@ impl Inner {
         let mut holds = condition();
         while !holds {
             let found = find(self, context);
-            let Some(slot) = found.or_else(|| idle(self, context, &condition)) else { break };
+            let Some(slot) = found.or_else(|| idle(self, context, deadline, &condition)) else {
+                break;
+            };
             let mut next = Some(slot);
             while let Some(slot) = next {
                 next = self.execute(slot, context);

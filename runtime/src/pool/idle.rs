@@ -7,6 +7,7 @@ use crossbeam_deque::{Steal, Stealer, Worker};
 
 use super::Context;
 use crate::runtime::Inner;
+use crate::sync::Deadline;
 
 /// Looks before an idle thread sleeps, least and most. A look with its pause takes 0.1 to 0.5
 /// microseconds, waking a sleeping thread 10 to 50: the least costs about as much as one
@@ -113,8 +114,13 @@ fn fetch(inner: &Inner, queue: &Worker<u32>) {
 }
 
 /// Nothing was found: looks again, then sleeps. `None` once `stop` holds; whoever makes it hold
-/// unparks this thread afterwards.
-pub(crate) fn idle(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool) -> Option<u32> {
+/// unparks this thread afterwards, unless it is the deadline that does.
+pub(crate) fn idle(
+    inner: &Inner,
+    context: &mut Context,
+    deadline: Deadline,
+    stop: impl Fn() -> bool,
+) -> Option<u32> {
     let timed = inner.timing || inner.recorder.enabled();
     let worker = context.lane;
     if inner.totals.clock.is_waiting() {
@@ -125,7 +131,7 @@ pub(crate) fn idle(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool
     }
     context.flush(inner);
     inner.notify_ended();
-    let found = look_or_sleep(inner, context, stop);
+    let found = look_or_sleep(inner, context, deadline, stop);
     if timed {
         let end = inner.recorder.now();
         let start = inner.totals(worker).idle_end(end, &inner.totals.clock);
@@ -138,7 +144,12 @@ pub(crate) fn idle(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool
     found
 }
 
-fn look_or_sleep(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool) -> Option<u32> {
+fn look_or_sleep(
+    inner: &Inner,
+    context: &mut Context,
+    deadline: Deadline,
+    stop: impl Fn() -> bool,
+) -> Option<u32> {
     let Context { lane: worker, spin, queue, .. } = context;
     // What was found, or that it is time to stop.
     let look = || take(inner, queue, *worker).map(Some).or_else(|| stop().then_some(None));
@@ -155,7 +166,7 @@ fn look_or_sleep(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool) 
             }
         }
         let start = Instant::now();
-        let found = inner.sleep.sleep(look);
+        let found = inner.sleep.sleep(deadline, look);
         spin.slept(start.elapsed());
         if let Some(found) = found {
             return found;

@@ -20,7 +20,7 @@
 //! wakes the next one.
 
 use super::roster::Roster;
-use crate::sync::{Ordering, fence, park};
+use crate::sync::{Deadline, Ordering, fence, park_until};
 
 pub(crate) struct Sleep {
     sleepers: Roster,
@@ -32,8 +32,12 @@ impl Sleep {
     }
 
     /// Sleeps until woken, or until `look` finds a reason to stay awake. `look` is called before
-    /// sleeping and whenever the thread is unparked by somebody else.
-    pub(crate) fn sleep<T>(&self, mut look: impl FnMut() -> Option<T>) -> Option<T> {
+    /// sleeping and whenever the thread is unparked by somebody else, or the deadline passes.
+    pub(crate) fn sleep<T>(
+        &self,
+        deadline: Deadline,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Option<T> {
         let ticket = self.sleepers.enter();
         loop {
             if let found @ Some(_) = look() {
@@ -42,7 +46,7 @@ impl Sleep {
                 }
                 return found;
             }
-            park();
+            park_until(deadline);
             if !self.sleepers.has(ticket) {
                 return None;
             }
@@ -78,7 +82,7 @@ mod model {
                     let (sleep, work) = (sleep.clone(), work.clone());
                     thread::spawn(move || {
                         while !work.load(Ordering::Relaxed) {
-                            sleep.sleep(|| work.load(Ordering::Relaxed).then_some(()));
+                            sleep.sleep(None, || work.load(Ordering::Relaxed).then_some(()));
                         }
                     })
                 })
@@ -123,7 +127,7 @@ mod model {
                     while work.load(Ordering::Relaxed) != 2 {
                         let look =
                             || (take(&work) || work.load(Ordering::Relaxed) == 2).then_some(());
-                        sleep.sleep(look);
+                        sleep.sleep(None, look);
                     }
                 })
             };
@@ -142,7 +146,7 @@ mod model {
             let look = || {
                 if take(&work) { Some(true) } else { done.load(Ordering::Acquire).then_some(false) }
             };
-            while look().or_else(|| sleep.sleep(look)) != Some(false) {}
+            while look().or_else(|| sleep.sleep(None, look)) != Some(false) {}
             point.leave(ticket);
             maker.join().expect("maker");
             // The worker must end: if the work was done here, by this wake-up; if it was left,

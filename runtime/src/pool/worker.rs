@@ -82,7 +82,7 @@ fn run_worker(inner: &Inner, context: &mut Context) {
     let stop = || inner.may_quit();
     loop {
         let found = find(inner, context);
-        let Some(slot) = found.or_else(|| idle(inner, context, stop)) else { break };
+        let Some(slot) = found.or_else(|| idle(inner, context, None, stop)) else { break };
         let mut next = Some(slot);
         while let Some(slot) = next {
             next = inner.execute(slot, context);

@@ -5,6 +5,7 @@ use std::panic::Location;
 use std::sync::Arc;
 
 use super::Label;
+use crate::error::WaitError;
 use crate::graph::TaskRef;
 
 /// A task whose body panicked or returned an error.
@@ -56,14 +57,23 @@ impl std::fmt::Display for TaskFailure {
     }
 }
 
+/// To blame for a task that was cancelled on request; all other numbers are places in the list of
+/// failures.
+pub(crate) const REQUEST: u32 = u32::MAX - 1;
+
+/// How many tasks that left no valid data are remembered at least, besides those that wrote a
+/// handle last.
+const REMEMBERED: usize = 1 << 16;
+
 /// All failures of a runtime, and which tasks they took down.
 #[derive(Default)]
 pub(crate) struct Failures {
     all: Vec<Arc<TaskFailure>>,
     /// How many of `all` have been reported.
     reported: usize,
-    /// Tasks cancelled since the last report.
+    /// Tasks cancelled since the last report, because of a failure and on request.
     cancelled: u64,
+    requested: u64,
     /// Ended tasks that left no valid data, with the failure that is to blame.
     spoilt: HashMap<TaskRef, u32>,
 }
@@ -72,15 +82,23 @@ impl Failures {
     /// Records a failure; returns its index.
     pub(crate) fn add(&mut self, failure: TaskFailure) -> u32 {
         self.all.push(Arc::new(failure));
-        u32::try_from(self.all.len() - 1).unwrap_or(u32::MAX - 1)
+        u32::try_from(self.all.len() - 1).unwrap_or(REQUEST - 1)
     }
 
-    pub(crate) fn get(&self, index: u32) -> Arc<TaskFailure> {
-        self.all[index as usize].clone()
+    /// What to say to who wanted what was not made.
+    pub(crate) fn spoilt(&self, blame: u32) -> WaitError {
+        if blame == REQUEST {
+            return WaitError::Cancelled;
+        }
+        WaitError::Spoilt { failure: self.all[blame as usize].clone() }
     }
 
-    pub(crate) fn count_cancelled(&mut self) {
-        self.cancelled += 1;
+    pub(crate) fn count_cancelled(&mut self, blame: u32) {
+        if blame == REQUEST {
+            self.requested += 1;
+        } else {
+            self.cancelled += 1;
+        }
     }
 
     /// Remembers that what `task` was to write is not valid.
@@ -99,7 +117,7 @@ impl Failures {
 
     /// Forgets spoilt tasks that no handle names, once there are many more than handles.
     pub(crate) fn prune(&mut self, handles: usize, writers: impl Iterator<Item = TaskRef>) {
-        if self.spoilt.len() > 1024 + 2 * handles {
+        if self.spoilt.len() > REMEMBERED + 2 * handles {
             let spoilt = std::mem::take(&mut self.spoilt);
             self.spoilt = writers
                 .filter_map(|task| spoilt.get(&task).map(|failure| (task, *failure)))
@@ -108,16 +126,23 @@ impl Failures {
     }
 
     pub(crate) fn unreported(&self) -> bool {
-        self.reported < self.all.len()
+        self.reported < self.all.len() || self.requested > 0
     }
 
-    /// The first failure in submission order that was not reported yet, how many more there
-    /// are, and how many tasks were cancelled; marks all of them reported.
-    pub(crate) fn report(&mut self) -> Option<(Arc<TaskFailure>, usize, u64)> {
+    /// Reports the first failure in submission order that was not reported yet, with how many
+    /// more there are and how many tasks were cancelled; or else that tasks were cancelled on
+    /// request. Marks all of them reported.
+    pub(crate) fn report(&mut self) -> Result<(), WaitError> {
         let new = &self.all[self.reported..];
-        let first = new.iter().min_by_key(|failure| failure.sequence)?.clone();
-        let others = new.len() - 1;
+        let others = new.len().saturating_sub(1);
+        let first = new.iter().min_by_key(|failure| failure.sequence).cloned();
         self.reported = self.all.len();
-        Some((first, others, std::mem::take(&mut self.cancelled)))
+        let cancelled = std::mem::take(&mut self.cancelled);
+        let requested = std::mem::take(&mut self.requested);
+        match first {
+            Some(failure) => Err(WaitError::Failed { failure, others, cancelled }),
+            None if requested > 0 => Err(WaitError::Cancelled),
+            None => Ok(()),
+        }
     }
 }

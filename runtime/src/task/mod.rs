@@ -2,11 +2,13 @@
 
 mod cell;
 mod failure;
+mod handle;
 mod outcome;
 
 pub(crate) use cell::{Job, Meta, TaskCell};
-pub(crate) use failure::Failures;
 pub use failure::TaskFailure;
+pub(crate) use failure::{Failures, REQUEST};
+pub use handle::TaskHandle;
 pub use outcome::Outcome;
 
 use crate::graph::TaskRef;
@@ -16,6 +18,7 @@ use crate::graph::TaskRef;
 pub struct TaskId {
     pub(crate) task: TaskRef,
     pub(crate) sequence: u64,
+    pub(crate) runtime: u64,
 }
 
 impl TaskId {

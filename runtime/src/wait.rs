@@ -1,0 +1,192 @@
+//! Waiting: for everything, for one task, for what owners of handles do; with and without a
+//! limit in time.
+
+use std::time::{Duration, Instant};
+
+use crate::error::WaitError;
+use crate::pool::{Patience, holds, in_task_body};
+use crate::runtime::{Inner, Runtime};
+use crate::sync::{Deadline, Ordering};
+use crate::task::TaskId;
+use crate::trace::Cause;
+
+/// When a wait of that length ends; a time beyond the clock's range is no limit.
+pub(crate) fn deadline(timeout: Duration) -> Deadline {
+    Instant::now().checked_add(timeout)
+}
+
+impl Inner {
+    /// Refuses to wait where waiting could never end.
+    fn may_wait(&self, call: &'static str) -> Result<(), WaitError> {
+        if in_task_body() {
+            return Err(WaitError::InsideTask { call });
+        }
+        // Under the lock: a guard without successors is not in the way of any task submitted
+        // before, and what is submitted later is not waited for.
+        let _submitter = self.submitter();
+        if holds(self.id, |slot| self.table.slot(slot).has_successors()) {
+            return Err(WaitError::HoldsGuard { call });
+        }
+        Ok(())
+    }
+
+    fn wait_until(
+        &self,
+        call: &'static str,
+        cause: Cause,
+        name: &str,
+        condition: impl Fn() -> bool,
+    ) -> Result<(), WaitError> {
+        self.may_wait(call)?;
+        self.record_wait(cause, name, || {
+            self.wait_at(&self.external, Patience::Eager, None, condition)
+        });
+        Ok(())
+    }
+
+    fn report(&self) -> Result<(), WaitError> {
+        let mut submitter = self.submitter();
+        let result = submitter.failures.report();
+        self.unreported.store(submitter.failures.unreported(), Ordering::Relaxed);
+        result
+    }
+
+    fn wait(&self, call: &'static str, deadline: Deadline) -> Result<(), WaitError> {
+        // Nothing to wait for: neither a body nor a held guard can be in the way.
+        if !self.is_drained() {
+            self.may_wait(call)?;
+            let drained = self.record_wait(Cause::Drain, Cause::Drain.label(), || {
+                let patience =
+                    if deadline.is_some() { Patience::Eager } else { Patience::Throughput };
+                self.wait_at(&self.drained, patience, deadline, || self.is_drained())
+            });
+            if !drained {
+                return Err(WaitError::TimedOut { call });
+            }
+        }
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), WaitError> {
+        // Relaxed: who ended the tasks that were waited for wrote it before.
+        if self.unreported.load(Ordering::Relaxed) { self.report() } else { Ok(()) }
+    }
+
+    pub(crate) fn wait_for(
+        &self,
+        call: &'static str,
+        task: TaskId,
+        deadline: Deadline,
+    ) -> Result<(), WaitError> {
+        if task.runtime != self.id {
+            return Err(WaitError::WrongRuntime { call });
+        }
+        if !self.table.has_ended(task.task) {
+            self.may_wait(call)?;
+            if !self.wait_behind(call, task.task, deadline)? {
+                return Err(WaitError::TimedOut { call });
+            }
+        }
+        self.blame(task)
+    }
+
+    /// Why an ended task did not do what it should have done.
+    fn blame(&self, task: TaskId) -> Result<(), WaitError> {
+        if !self.failed.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let submitter = self.submitter();
+        match submitter.failures.spoilt_by(task.task) {
+            None => Ok(()),
+            Some(blame) => Err(submitter.failures.spoilt(blame)),
+        }
+    }
+}
+
+impl Runtime {
+    /// Waits until no submitted task is unfinished.
+    ///
+    /// # Errors
+    /// When tasks failed or were cancelled since the last report; when waiting could never end
+    /// (inside a body, or while this thread holds acquired data that tasks wait for).
+    pub fn wait(&self) -> Result<(), WaitError> {
+        self.inner().wait("wait", None)
+    }
+
+    /// [`wait`](Self::wait), but not longer than `timeout` (unless this thread helps, and a body
+    /// that it runs takes longer).
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use millrace_runtime::{Runtime, WaitError};
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// let (let_go, gate) = std::sync::mpsc::channel();
+    /// rt.spawn("blocked", (), move |()| gate.recv().unwrap())?;
+    /// let result = rt.wait_timeout(Duration::from_millis(1));
+    /// assert!(matches!(result, Err(WaitError::TimedOut { .. })));
+    /// let_go.send(())?;
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`], and as for [`wait`](Self::wait).
+    pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
+        self.inner().wait("wait_timeout", deadline(timeout))
+    }
+
+    /// Waits until one task has ended, and for nothing else.
+    ///
+    /// # Errors
+    /// When the task failed or was cancelled (which the next [`wait`](Self::wait) reports all
+    /// the same); when waiting could never end, as for [`wait`](Self::wait).
+    pub fn wait_for(&self, task: TaskId) -> Result<(), WaitError> {
+        self.inner().wait_for("wait_for", task, None)
+    }
+
+    /// [`wait_for`](Self::wait_for), but not longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`], and as for [`wait_for`](Self::wait_for).
+    pub fn wait_for_timeout(&self, task: TaskId, timeout: Duration) -> Result<(), WaitError> {
+        self.inner().wait_for("wait_for_timeout", task, deadline(timeout))
+    }
+
+    /// Whether a task has ended: well, badly, or cancelled. What it did is then visible to the
+    /// caller.
+    pub fn has_ended(&self, task: TaskId) -> bool {
+        task.runtime == self.id() && self.inner().table.has_ended(task.task)
+    }
+
+    /// Reports failures and cancellations that no wait has reported yet, without waiting.
+    ///
+    /// # Errors
+    /// When there are such.
+    pub fn check(&self) -> Result<(), WaitError> {
+        self.inner().check()
+    }
+
+    /// Waits until `condition` holds, which tasks of this runtime bring about, and records that
+    /// under `cause` and `name`. For the owners of data handles: whoever makes the condition
+    /// hold calls [`notify_waiters`](Self::notify_waiters) afterwards.
+    ///
+    /// `call` is what the user called, for errors.
+    ///
+    /// # Errors
+    /// Without waiting, when waiting could never end (inside a body, or while this thread holds
+    /// acquired data that tasks wait for).
+    pub fn wait_until(
+        &self,
+        call: &'static str,
+        cause: Cause,
+        name: &str,
+        condition: impl Fn() -> bool,
+    ) -> Result<(), WaitError> {
+        self.inner().wait_until(call, cause, name, condition)
+    }
+
+    /// Lets threads inside [`wait_until`](Self::wait_until) look at their conditions.
+    pub fn notify_waiters(&self) {
+        self.inner().external.notify();
+    }
+}
