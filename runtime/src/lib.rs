@@ -76,6 +76,7 @@
 mod access;
 mod builder;
 mod claims;
+mod clock;
 mod error;
 mod graph;
 mod held;

@@ -157,7 +157,7 @@ impl Inner {
         // cell; the body has not run.
         let result = inside_body(|| guarded(|| unsafe { cell.run() }));
         let end = if timed { self.recorder.now() } else { 0 };
-        self.totals(context.lane).task(end - start);
+        self.totals(context.lane).task(end.saturating_sub(start));
         if tracing {
             // SAFETY: still the owner.
             let meta = unsafe { cell.meta() };
