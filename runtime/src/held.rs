@@ -64,7 +64,7 @@ impl Runtime {
             return Err(WaitError::InsideTask { call });
         }
         let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
-        let claim = Claims::collect(call, inner.id, access, &mut claims)?;
+        let claim = Claims::collect(call, inner.id, access, &mut claims, &mut 0)?;
         let mut submitter = inner.submitter();
         if submitter.would_block_itself(inner, &claims) {
             return Err(WaitError::HoldsGuard { call });
@@ -106,6 +106,7 @@ impl Inner {
             if self.table.slot(successor).is_guard() {
                 self.guards.notify();
             } else {
+                self.note_ready(successor, self.time_if_taken());
                 self.submitter().push(successor);
                 self.sleep.wake(1);
             }

@@ -96,6 +96,6 @@ pub use error::{BuildError, SubmitError, WaitError};
 pub use held::Held;
 pub use pool::in_task_body;
 pub use runtime::Runtime;
-pub use statistics::{Statistics, WaitTotal, WorkerStatistics};
+pub use statistics::{Durations, KindStatistics, Statistics, WaitTotal, WorkerStatistics};
 pub use submit::TaskBuilder;
 pub use task::{Label, Outcome, TaskFailure, TaskId};

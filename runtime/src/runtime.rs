@@ -475,9 +475,14 @@ impl Runtime {
         self.inner().recorder.now()
     }
 
-    /// Reads the running totals.
+    /// Reads the running totals. No thread that runs tasks waits for that; a submission may, for
+    /// as long as it takes to copy one number per kind of task.
     pub fn statistics(&self) -> Statistics {
         let inner = self.inner();
-        inner.totals.read(inner.recorder.now(), inner.submitted.load(Ordering::Acquire))
+        let submitter = inner.submitter();
+        let (submitted, bytes) = (inner.submitted.load(Ordering::Acquire), submitter.kinds.bytes());
+        drop(submitter);
+        let (now, names) = (inner.recorder.now(), inner.recorder.names());
+        inner.totals.read(now, inner.timing, submitted, &names, &bytes)
     }
 }

@@ -13,6 +13,7 @@ use crate::error::SubmitError;
 use crate::graph::{Allocation, HandleTable, TaskRef};
 use crate::pool::{Patience, holds, in_task_body};
 use crate::runtime::{Inner, Runtime};
+use crate::statistics::SubmittedKinds;
 use crate::sync::Ordering;
 use crate::task::{Failures, Job, Label, Meta, Outcome, TaskId};
 use crate::trace::Cause;
@@ -24,6 +25,7 @@ const PREFETCHED: usize = 4;
 pub(crate) struct Submitter {
     pub(crate) handles: HandleTable,
     pub(crate) failures: Failures,
+    pub(crate) kinds: SubmittedKinds,
     allocation: Allocation,
     /// Handles to be taken back once no task is unfinished.
     pub(crate) retired: Vec<Range<u32>>,
@@ -36,6 +38,7 @@ impl Submitter {
         Submitter {
             handles: HandleTable::new(),
             failures: Failures::default(),
+            kinds: SubmittedKinds::default(),
             allocation: Allocation::new(),
             retired: Vec::new(),
             queue,
@@ -157,9 +160,10 @@ impl<'a> TaskBuilder<'a> {
         let inner = runtime.inner();
         inner.wait_for_room();
         let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
-        let claim = Claims::collect(name, inner.id, access, &mut claims)?;
+        let mut bytes = 0;
+        let claim = Claims::collect(name, inner.id, access, &mut claims, &mut bytes)?;
         let job = Job::<A, F>::new(claim, body);
-        let id = inner.submit(Meta { name, location, label, sequence: 0 }, &claims, job)?;
+        let id = inner.submit(Meta { name, location, label, sequence: 0 }, &claims, bytes, job)?;
         if inner.workers() == 0 && !in_task_body() {
             inner.run_inline();
         }
@@ -172,6 +176,7 @@ impl Inner {
         &self,
         mut meta: Meta,
         claims: &[Claim],
+        bytes: u64,
         job: Job<A, F>,
     ) -> Result<TaskId, SubmitError>
     where
@@ -195,10 +200,18 @@ impl Inner {
         if self.totals.clock.is_waiting() {
             self.recorder.starved(self.totals.clock.feed(self.recorder.now()));
         }
+        let slot = self.table.slot(task.slot());
+        let timed = self.takes_times();
+        if timed {
+            slot.set_kind(submitter.kinds.note(&self.recorder, meta.name, bytes));
+        }
         // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
-        unsafe { self.table.slot(task.slot()).cell.fill(meta, job) };
+        unsafe { slot.cell.fill(meta, job) };
         let ready = submitter.publish(self, task, claims);
         if ready {
+            if timed {
+                slot.set_ready_at(self.recorder.now());
+            }
             submitter.push(task.slot());
             drop(submitter);
             self.sleep.wake(1);

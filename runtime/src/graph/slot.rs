@@ -5,12 +5,16 @@ use std::sync::OnceLock;
 use crossbeam_utils::CachePadded;
 
 use super::edges::{Edge, INLINE, Place};
-use super::prefetch::prefetch_for_write;
+use super::prefetch::{prefetch, prefetch_for_write};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::task::TaskCell;
 
 /// Added to `pending` while edges are being drawn; more than any number of edges.
 pub(crate) const SUBMITTING: u32 = 1 << 31;
+
+/// Instead of the number of a name; see [`Slot`].
+const UNNAMED: u32 = u32::MAX - 1;
+const GUARD: u32 = u32::MAX;
 
 /// How many allocations ahead a free slot is fetched: its line is in the core that ran its last
 /// task, 60 to 260 ns away, and a submission takes about 50.
@@ -45,19 +49,23 @@ impl std::fmt::Debug for TaskRef {
 /// A place for one task at a time: four cache lines. A task travels between the submitter's core
 /// and a worker's; with a small job only its first line does, for the fields are in the order of
 /// who touches them: everybody, then whoever runs the body, then the submitter alone (and who
-/// records a trace or a failure).
+/// takes times, or records a trace or a failure).
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     head: AtomicU64,
     pending: AtomicU32,
     /// 0, or one more than the index of the failure that cancels this task.
     cancel: AtomicU32,
-    /// 1 while the slot stands for an acquired guard, not for a task with a body.
-    guard: AtomicU32,
+    /// The number of the task's name, [`UNNAMED`] where nobody looked it up, or [`GUARD`] while
+    /// the slot stands for an acquired guard, not for a task with a body.
+    kind: AtomicU32,
     /// The inline edges: each holds the next edge of the list it hangs in.
     next: [AtomicU32; INLINE as usize],
     /// What to run; owned as [`TaskCell`] says.
     pub(crate) cell: TaskCell,
+    /// When the task became ready, 0 where nobody noted it: written, while times are taken, by
+    /// the thread that made it ready, then read by the one that runs the body.
+    ready: AtomicU64,
     /// First spilled edge of this task; touched by the submitter only.
     spill: AtomicU32,
     /// The generation of the slot's next task; touched by the submitter only.
@@ -76,9 +84,10 @@ impl Slot {
             head: AtomicU64::new(pack(0, Edge::END)),
             pending: AtomicU32::new(0),
             cancel: AtomicU32::new(0),
-            guard: AtomicU32::new(0),
+            kind: AtomicU32::new(UNNAMED),
             next: std::array::from_fn(|_| AtomicU32::new(0)),
             cell: TaskCell::new(),
+            ready: AtomicU64::new(0),
             spill: AtomicU32::new(u32::MAX),
             generation: AtomicU32::new(0),
         }
@@ -122,12 +131,33 @@ impl Slot {
 
     /// Whether the slot stands for an acquired guard.
     pub(crate) fn is_guard(&self) -> bool {
-        self.guard.load(Ordering::Relaxed) != 0
+        self.kind.load(Ordering::Relaxed) == GUARD
     }
 
     /// Says what the slot stands for; only while it is being submitted.
     pub(crate) fn set_guard(&self, guard: bool) {
-        self.guard.store(u32::from(guard), Ordering::Relaxed);
+        self.kind.store(if guard { GUARD } else { UNNAMED }, Ordering::Relaxed);
+    }
+
+    /// The number of the task's name, where it was looked up at submission.
+    pub(crate) fn kind(&self) -> Option<u32> {
+        Some(self.kind.load(Ordering::Relaxed)).filter(|kind| *kind < UNNAMED)
+    }
+
+    /// Sets the number of the task's name; only while it is being submitted.
+    pub(crate) fn set_kind(&self, kind: u32) {
+        self.kind.store(kind, Ordering::Relaxed);
+    }
+
+    /// When the task became ready, if that was noted.
+    pub(crate) fn ready_at(&self) -> Option<u64> {
+        Some(self.ready.load(Ordering::Relaxed)).filter(|time| *time != 0)
+    }
+
+    /// Notes when the task became ready; only by the thread that made it so, before it queues
+    /// the task.
+    pub(crate) fn set_ready_at(&self, time: u64) {
+        self.ready.store(time, Ordering::Relaxed);
     }
 }
 
@@ -231,6 +261,7 @@ impl SlotTable {
         self.give_back_spilled(slot, from);
         slot.pending.store(SUBMITTING, Ordering::Relaxed);
         slot.cancel.store(0, Ordering::Relaxed);
+        slot.ready.store(0, Ordering::Relaxed);
         let generation = slot.generation.load(Ordering::Relaxed);
         slot.generation.store(generation.wrapping_add(1), Ordering::Relaxed);
         Some(TaskRef::new(index, generation))
@@ -257,6 +288,12 @@ impl SlotTable {
     #[inline]
     pub(crate) fn prefetch_slot(&self, slot: u32) {
         prefetch_for_write(self.slot(slot));
+    }
+
+    /// Fetches the line of a task with what times and traces need.
+    #[inline]
+    pub(crate) fn prefetch_facts(&self, slot: u32) {
+        prefetch(&self.slot(slot).ready);
     }
 
     /// The spilled edges of the slot's former task; its predecessors have long left them.

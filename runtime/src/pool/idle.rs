@@ -106,7 +106,7 @@ fn fetch(inner: &Inner, queue: &Worker<u32>) {
 /// Nothing was found: looks again, then sleeps. `None` once `stop` holds; whoever makes it hold
 /// unparks this thread afterwards.
 pub(crate) fn idle(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool) -> Option<u32> {
-    let timed = inner.timing || inner.recorder.enabled();
+    let timed = inner.takes_times();
     let worker = context.lane;
     if inner.totals.clock.is_waiting() {
         inner.note_starvation();

@@ -4,6 +4,7 @@ mod execute;
 mod help;
 mod idle;
 mod local;
+mod record;
 mod roster;
 mod sleep;
 mod wait_point;

@@ -119,7 +119,7 @@ impl Recorder {
         }
     }
 
-    /// The index of a name.
+    /// The number of a name: its place in [`names`](Self::names).
     pub(crate) fn intern(&self, name: &str) -> u32 {
         let mut names = lock(&self.names);
         if let Some(index) = names.index.get(name) {
@@ -129,6 +129,11 @@ impl Recorder {
         names.list.push(name.to_owned());
         names.index.insert(name.to_owned(), index);
         index
+    }
+
+    /// All names, by number.
+    pub(crate) fn names(&self) -> Vec<String> {
+        lock(&self.names).list.clone()
     }
 
     /// Takes all that was recorded since the start or the last call. `idle` tells, per worker,
@@ -188,7 +193,7 @@ impl Recorder {
             meta,
             origin: self.base_unix + since as f64 * 1e-9,
             lanes: self.lanes.iter().map(|(lane, _)| lane.clone()).collect(),
-            names: lock(&self.names).list.clone(),
+            names: self.names(),
             spans,
             marks: marks
                 .into_iter()
