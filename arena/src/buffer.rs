@@ -164,6 +164,7 @@ impl<T: Pod> Buffer<T> {
             return Err(SubmitError::WrongRuntime { task, owner: slot.name().to_owned() });
         }
         claims.declare(handle..handle + handles, generation, mode);
+        claims.add_bytes(self.len * size_of::<T>());
         Ok(Claim { data: self.data, len: self.len, _lease: lease })
     }
 }

@@ -1,7 +1,7 @@
 //! What one run gives: the document `run-COMBINATION.json`, and a row of every table.
 
-use millrace_runtime::Statistics;
 use millrace_runtime::trace::Cause;
+use millrace_runtime::{Durations, Statistics};
 use serde::{Deserialize, Serialize};
 
 use crate::combination::Combination;
@@ -70,6 +70,49 @@ pub struct TimeReport {
     pub workers: usize,
     /// Tasks that were run.
     pub tasks: u64,
+    /// The same by kind of task, in the order of their names.
+    pub kinds: Vec<KindTime>,
+}
+
+/// What the tasks of one name did.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct KindTime {
+    /// Their name: `conv.forward`, ...
+    pub name: String,
+    /// How often a body ran, and for how long.
+    pub body: Spread,
+    /// How often and how long a task that was ready waited for a worker.
+    pub delay: Spread,
+    /// Bytes of memory that the tasks declared, each access by itself.
+    pub bytes: u64,
+}
+
+/// How long something took, over many times.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// How often.
+    pub count: u64,
+    /// Seconds in all.
+    pub seconds: f64,
+    /// Mean in seconds.
+    pub mean: f64,
+    /// Median in seconds.
+    pub median: f64,
+    /// Seconds that 99% did not exceed.
+    pub p99: f64,
+}
+
+impl Spread {
+    fn new(durations: &Durations) -> Self {
+        let seconds = |ns: u64| ns as f64 / 1e9;
+        Spread {
+            count: durations.count(),
+            seconds: seconds(durations.total_ns()),
+            mean: seconds(durations.mean_ns()),
+            median: seconds(durations.median_ns()),
+            p99: seconds(durations.p99_ns()),
+        }
+    }
 }
 
 /// How often and how long the main thread waited for one thing.
@@ -131,6 +174,12 @@ impl TimeReport {
             count: total.count,
             seconds: seconds(total.ns),
         });
+        let kinds = statistics.kinds.iter().map(|(name, kind)| KindTime {
+            name: name.clone(),
+            body: Spread::new(&kind.body),
+            delay: Spread::new(&kind.delay),
+            bytes: kind.bytes,
+        });
         TimeReport {
             main_waits: waits.collect(),
             worker_idle: Cause::ALL.into_iter().map(idle).collect(),
@@ -138,6 +187,7 @@ impl TimeReport {
             main_busy: seconds(statistics.inline.busy_ns),
             workers: workers.len(),
             tasks: workers.iter().map(|worker| worker.tasks).sum::<u64>() + statistics.inline.tasks,
+            kinds: kinds.collect(),
         }
     }
 
@@ -282,6 +332,13 @@ pub(crate) fn example(combination: Combination) -> RunResult {
             count.group = Some(100);
         }
     }
+    let spread = |count, mean| Spread {
+        count,
+        seconds: count as f64 * mean,
+        mean,
+        median: mean,
+        p99: 2.0 * mean,
+    };
     RunResult {
         combination,
         settings: Settings::check(&cli.run, 600, |_| 2).expect("valid"),
@@ -307,6 +364,12 @@ pub(crate) fn example(combination: Combination) -> RunResult {
             main_busy: 0.0,
             workers: 2,
             tasks: 4321,
+            kinds: vec![KindTime {
+                name: "conv.forward".to_owned(),
+                body: spread(480, 2e-3),
+                delay: spread(480, 1e-5),
+                bytes: 5 << 20,
+            }],
         },
         arenas: vec![ArenaReport {
             name: "batch".to_owned(),

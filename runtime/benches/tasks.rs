@@ -5,7 +5,7 @@
 //! beside them.
 #![cfg(not(loom))]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use millrace_runtime::Runtime;
@@ -49,5 +49,17 @@ fn waits(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, scenarios, waits);
+/// What a reading of the clock costs, and that a further runtime does not measure it anew.
+fn clock(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("clock");
+    let rt = Runtime::builder().workers(0).build().expect("a runtime");
+    let start = Instant::now();
+    group.bench_function("of the runtime", |bencher| bencher.iter(|| rt.now_ns()));
+    group.bench_function("of the system", |bencher| bencher.iter(|| start.elapsed().as_nanos()));
+    group.bench_function("build a runtime without workers", |bencher| {
+        bencher.iter(|| Runtime::builder().workers(0).build().expect("a runtime"));
+    });
+}
+
+criterion_group!(benches, clock, scenarios, waits);
 criterion_main!(benches);

@@ -1,5 +1,6 @@
 //! Collecting what one task declares, before it is submitted.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -34,22 +35,42 @@ impl Claim {
 pub struct Claims<'a> {
     task: &'static str,
     runtime: u64,
-    claims: &'a mut SmallVec<[Claim; 8]>,
+    claims: SmallVec<[Claim; 8]>,
+    /// Size of the memory behind all of them.
+    bytes: u64,
     leased: SmallVec<[usize; 4]>,
+    /// Claims belong to one call.
+    call: PhantomData<&'a ()>,
 }
 
 impl<'a> Claims<'a> {
+    /// No claims yet, of a task of that name.
+    #[inline]
+    pub(crate) fn new(task: &'static str, runtime: u64) -> Self {
+        let (claims, leased) = (SmallVec::new(), SmallVec::new());
+        Claims { task, runtime, claims, bytes: 0, leased, call: PhantomData }
+    }
+
     /// Collects what `access` declares.
-    pub(crate) fn collect<A: Access>(
-        task: &'static str,
-        runtime: u64,
-        access: A,
-        into: &'a mut SmallVec<[Claim; 8]>,
-    ) -> Result<A::Claim, SubmitError> {
-        let mut claims = Claims { task, runtime, claims: into, leased: SmallVec::new() };
-        let claim = access.claim(&mut claims)?;
-        claims.check()?;
+    #[inline]
+    pub(crate) fn collect<A: Access>(&mut self, access: A) -> Result<A::Claim, SubmitError> {
+        let claim = access.claim(self)?;
+        if self.claims.len() > 1 {
+            self.check()?;
+        }
         Ok(claim)
+    }
+
+    /// What was declared.
+    #[inline]
+    pub(crate) fn list(&self) -> &[Claim] {
+        &self.claims
+    }
+
+    /// Size of the memory behind it.
+    #[inline]
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// The task's name, for error messages.
@@ -59,18 +80,29 @@ impl<'a> Claims<'a> {
 
     /// Identity of the runtime that the task is submitted to
     /// ([`Runtime::id`](crate::Runtime::id)). Handles of another one must be refused.
+    #[inline]
     pub fn runtime_id(&self) -> u64 {
         self.runtime
     }
 
     /// Declares one access to the handles `range`, under `epoch` (see [`Handle`]).
+    #[inline]
     pub fn declare(&mut self, range: Range<u32>, epoch: u32, mode: Mode) {
         let claim = Claim { first: range.start, count: range.end - range.start, epoch, mode };
         self.claims.push(claim);
     }
 
+    /// Says that there are `bytes` of memory behind a declared access: what the body is handed.
+    /// The sum over a kind's tasks is in
+    /// [`KindStatistics::bytes`](crate::KindStatistics::bytes).
+    #[inline]
+    pub fn add_bytes(&mut self, bytes: usize) {
+        self.bytes += bytes as u64;
+    }
+
     /// True the first time that it is called with `key` for this task: one task takes one lease
     /// on each thing that it uses, however many accesses go there.
+    #[inline]
     pub fn first_lease(&mut self, key: usize) -> bool {
         let first = !self.leased.contains(&key);
         if first {
@@ -145,9 +177,7 @@ mod tests {
         fn both_checks_agree_with_the_definition(
             list in prop::collection::vec((0u32..200, 0u32..6, modes()), 0..40)
         ) {
-            let mut store: SmallVec<[Claim; 8]> = SmallVec::new();
-            let mut claims =
-                Claims { task: "t", runtime: 0, claims: &mut store, leased: SmallVec::new() };
+            let mut claims = Claims::new("t", 0);
             for (first, count, mode) in &list {
                 claims.declare(*first..first + count, 0, *mode);
             }

@@ -90,13 +90,14 @@ impl Runtime {
         if in_task_body() {
             return Err(WaitError::InsideTask { call });
         }
-        let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
-        let claim = Claims::collect(call, inner.id, access, &mut claims)?;
+        let mut claims = Claims::new(call, inner.id);
+        let claim = claims.collect(access)?;
+        let claims = claims.list();
         let mut submitter = inner.submitter();
-        if submitter.would_wait(inner, &claims) {
+        if submitter.would_wait(inner, claims) {
             return Ok(None);
         }
-        let guard = submitter.guard(inner, call, &claims, None)?;
+        let guard = submitter.guard(inner, call, claims, None)?;
         drop(submitter);
         self.hold(guard, claim).map(Some)
     }
@@ -111,13 +112,14 @@ impl Runtime {
         if in_task_body() {
             return Err(WaitError::InsideTask { call });
         }
-        let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
-        let claim = Claims::collect(call, inner.id, access, &mut claims)?;
+        let mut claims = Claims::new(call, inner.id);
+        let claim = claims.collect(access)?;
+        let claims = claims.list();
         let mut submitter = inner.submitter();
-        if submitter.would_block_itself(inner, &claims) {
+        if submitter.would_block_itself(inner, claims) {
             return Err(WaitError::HoldsGuard { call });
         }
-        let guard = submitter.guard(inner, call, &claims, None)?;
+        let guard = submitter.guard(inner, call, claims, None)?;
         drop(submitter);
         if !inner.wait_for_guard(&guard, deadline) {
             return Err(WaitError::TimedOut { call });
@@ -158,7 +160,8 @@ impl Submitter {
         claims: &[Claim],
         after: Option<TaskRef>,
     ) -> Result<Guard, SubmitError> {
-        let task = self.allocate(inner, None).ok_or(SubmitError::TooManyTasks { task: call })?;
+        let task = self.allocate(inner).ok_or(SubmitError::TooManyTasks { task: call })?;
+        inner.table.slot(task.slot()).set_guard();
         let need = after.map(|task| Need { task, order_only: true });
         let ready = self.publish(inner, task, claims, need);
         Ok(Guard { task, ready })
@@ -228,6 +231,7 @@ impl Inner {
             self.table.free(&[guard]);
             for successor in ready.drain(..).rev() {
                 if !self.table.slot(successor).is_guard() {
+                    self.note_ready(successor, self.time_if_taken());
                     self.submitter().push(self, successor);
                     self.wake_for(1);
                 } else if self.grant(successor) {

@@ -16,7 +16,8 @@ use crate::error::SubmitError;
 use crate::graph::{Allocation, HandleTable, Need, Slot, TaskRef};
 use crate::pool::{Patience, holds, in_task_body};
 use crate::runtime::{Inner, Runtime};
-use crate::sync::Ordering;
+use crate::statistics::SubmittedKinds;
+use crate::sync::{MutexGuard, Ordering};
 use crate::task::{Failures, Job, Label, Meta, Outcome, TaskHandle, TaskId};
 use crate::trace::Cause;
 
@@ -27,6 +28,7 @@ const PREFETCHED: usize = 4;
 pub(crate) struct Submitter {
     pub(crate) handles: HandleTable,
     pub(crate) failures: Failures,
+    pub(crate) kinds: SubmittedKinds,
     allocation: Allocation,
     /// Handles to be taken back once no task is unfinished.
     pub(crate) retired: Vec<Range<u32>>,
@@ -39,6 +41,7 @@ impl Submitter {
         Submitter {
             handles: HandleTable::new(),
             failures: Failures::default(),
+            kinds: SubmittedKinds::default(),
             allocation: Allocation::new(),
             retired: Vec::new(),
             queue,
@@ -125,15 +128,9 @@ impl Submitter {
         !needs.is_empty() && holds(inner.id, in_the_way)
     }
 
-    /// Takes a slot, for a task of that priority or for a guard.
-    pub(crate) fn allocate(&mut self, inner: &Inner, priority: Option<i16>) -> Option<TaskRef> {
-        let task = inner.table.allocate(&mut self.allocation)?;
-        let slot = inner.table.slot(task.slot());
-        match priority {
-            Some(priority) => slot.set_task(priority),
-            None => slot.set_guard(),
-        }
-        Some(task)
+    /// Takes a slot for a task or guard.
+    pub(crate) fn allocate(&mut self, inner: &Inner) -> Option<TaskRef> {
+        inner.table.allocate(&mut self.allocation)
     }
 }
 
@@ -145,33 +142,37 @@ pub struct TaskBuilder<'a> {
     name: &'static str,
     label: Label,
     priority: i16,
-    after: SmallVec<[TaskId; 1]>,
+    after: Vec<TaskId>,
     location: &'static Location<'static>,
 }
 
 impl<'a> TaskBuilder<'a> {
+    #[inline]
     pub(crate) fn new(
         runtime: &'a Runtime,
         name: &'static str,
         location: &'static Location<'static>,
     ) -> Self {
-        let (label, after) = (Label::default(), SmallVec::new());
+        let (label, after) = (Label::default(), Vec::new());
         TaskBuilder { runtime, name, label, priority: 0, after, location }
     }
 
     /// The batch that the task works for, counted over the whole run.
+    #[inline]
     pub fn batch(mut self, batch: u32) -> Self {
         self.label.batch = Some(batch);
         self
     }
 
     /// The layer that the task works for.
+    #[inline]
     pub fn layer(mut self, layer: u16) -> Self {
         self.label.layer = Some(layer);
         self
     }
 
     /// The shard of the batch that the task works on.
+    #[inline]
     pub fn shard(mut self, shard: u16) -> Self {
         self.label.shard = Some(shard);
         self
@@ -180,6 +181,7 @@ impl<'a> TaskBuilder<'a> {
     /// The task's priority, 0 if not given. How far it is respected depends on the
     /// [scheduler](crate::scheduler); by default tasks above 0 go before all others, highest
     /// first, and tasks below 0 after them.
+    #[inline]
     pub fn priority(mut self, priority: i16) -> Self {
         self.priority = priority;
         self
@@ -256,6 +258,7 @@ impl<'a> TaskBuilder<'a> {
     ///
     /// # Errors
     /// See [`Runtime::spawn`].
+    #[inline]
     pub fn spawn<A, F, R>(self, access: A, body: F) -> Result<TaskId, SubmitError>
     where
         A: Access,
@@ -269,60 +272,81 @@ impl<'a> TaskBuilder<'a> {
             return Err(SubmitError::WrongRuntime { task: name, owner });
         }
         inner.wait_for_room();
-        let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
-        let claim = Claims::collect(name, inner.id, access, &mut claims)?;
+        let mut claims = Claims::new(name, inner.id);
+        let claim = claims.collect(access)?;
         let job = Job::<A, F>::new(claim, body);
-        let meta = Meta { name, location, label, sequence: 0 };
-        // Without workers the order is that of the program.
-        let priority = if inner.workers() == 0 { 0 } else { priority };
-        let id = inner.submit(meta, priority, &claims, &after, job)?;
-        if inner.workers() == 0 && !in_task_body() {
-            inner.run_inline();
-        }
-        Ok(id)
+        let order = Order { name, location, label, priority, after: &after, claims: &claims };
+        let Some(submission) = inner.begin(&order) else {
+            job.abandon();
+            return Err(SubmitError::TooManyTasks { task: name });
+        };
+        // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
+        unsafe { inner.table.slot(submission.task.slot()).cell.fill(job) };
+        Ok(inner.finish(submission, &order))
     }
 }
 
+/// All that is submitted, but for the body.
+struct Order<'a> {
+    name: &'static str,
+    location: &'static Location<'static>,
+    label: Label,
+    priority: i16,
+    after: &'a [TaskId],
+    claims: &'a Claims<'a>,
+}
+
+/// A task that has a slot, under the submission lock; its body has to be filled in.
+struct Submission<'a> {
+    submitter: MutexGuard<'a, Submitter>,
+    task: TaskRef,
+    sequence: u64,
+}
+
 impl Inner {
-    fn submit<A, F, R>(
-        &self,
-        mut meta: Meta,
-        priority: i16,
-        claims: &[Claim],
-        after: &[TaskId],
-        job: Job<A, F>,
-    ) -> Result<TaskId, SubmitError>
-    where
-        A: Access,
-        F: for<'d> FnOnce(A::Data<'d>) -> R + Send + 'static,
-        R: Outcome,
-    {
+    /// Takes a slot and writes the facts of the task into it; `None` if all are in use.
+    fn begin(&self, order: &Order<'_>) -> Option<Submission<'_>> {
+        let Order { name, location, label, .. } = *order;
         let mut submitter = self.submitter();
-        for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()).take(PREFETCHED) {
+        let handles = order.claims.list().iter().flat_map(|claim| claim.handles());
+        for (handle, mode) in handles.take(PREFETCHED) {
             submitter.handles.foresee(handle, mode, |task| self.table.prefetch(task));
         }
-        let Some(task) = submitter.allocate(self, Some(priority)) else {
-            drop(submitter);
-            job.abandon();
-            return Err(SubmitError::TooManyTasks { task: meta.name });
-        };
+        let task = submitter.allocate(self)?;
         // Written under the lock only.
         let sequence = self.submitted.load(Ordering::Relaxed);
         self.submitted.store(sequence + 1, Ordering::Release);
-        meta.sequence = sequence;
         if self.totals.clock.is_waiting() {
             self.recorder.starved(self.totals.clock.feed(self.recorder.now()));
         }
-        // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
-        unsafe { self.table.slot(task.slot()).cell.fill(meta, job) };
-        let after = after.iter().map(|before| Need { task: before.task, order_only: false });
-        let ready = submitter.publish(self, task, claims, after);
-        if ready {
+        let kind = self
+            .takes_times()
+            .then(|| submitter.kinds.note(&self.recorder, name, order.claims.bytes()));
+        // Without workers the order is that of the program.
+        let priority = if self.workers() == 0 { 0 } else { order.priority };
+        let slot = self.table.slot(task.slot());
+        slot.set_task(priority, kind);
+        // SAFETY: the slot was just allocated, so this thread owns its cell.
+        unsafe { slot.cell.describe(Meta { name, location, label, sequence }) };
+        Some(Submission { submitter, task, sequence })
+    }
+
+    /// Draws the edges and lets the task go.
+    fn finish(&self, submission: Submission<'_>, order: &Order<'_>) -> TaskId {
+        let Submission { mut submitter, task, sequence } = submission;
+        let after = order.after.iter().map(|before| Need { task: before.task, order_only: false });
+        if submitter.publish(self, task, order.claims.list(), after) {
+            self.note_ready(task.slot(), self.time_if_taken());
             submitter.push(self, task.slot());
             drop(submitter);
             self.wake_for(1);
+        } else {
+            drop(submitter);
         }
-        Ok(TaskId { task, sequence, runtime: self.id })
+        if self.workers() == 0 && !in_task_body() {
+            self.run_inline();
+        }
+        TaskId { task, sequence, runtime: self.id }
     }
 
     /// Waits while the submission window is full. A body, or a thread that holds acquired data,

@@ -58,6 +58,10 @@ fn a_comparison_writes_all_its_results() {
         let result = json(&read(run.join(format!("run-{name}.json"))));
         assert_eq!(result["epochs"].as_array().map(Vec::len), Some(2));
         assert_eq!(result["images"], 120);
+        let kinds = result["time"]["kinds"].as_array().expect("kinds of tasks");
+        let count = kinds.iter().map(|kind| kind["body"]["count"].as_u64().expect("a number"));
+        assert_eq!(result["time"]["tasks"], count.sum::<u64>());
+        assert!(kinds.iter().any(|kind| kind["bytes"].as_u64() > Some(0)), "{kinds:?}");
         let trace = json(&read(run.join(format!("trace-{name}.json"))));
         assert_eq!(trace["title"], title);
         assert_eq!(trace["lanes"].as_array().map(Vec::len), Some(4));

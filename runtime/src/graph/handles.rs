@@ -36,6 +36,7 @@ impl Entry {
         Entry { writer: TaskRef::NONE, epoch, prune_at: PRUNE_FIRST, readers: SmallVec::new() }
     }
 
+    #[inline]
     fn read_by(&mut self, task: TaskRef, has_ended: impl Fn(TaskRef) -> bool) {
         if self.readers.len() as u32 >= self.prune_at {
             self.readers.retain(|reader| !has_ended(*reader));

@@ -4,7 +4,7 @@ use crossbeam_utils::CachePadded;
 
 use super::edges::{Edge, INLINE, Place};
 use super::guard::{GuardMark, GuardMarks};
-use super::prefetch::prefetch_for_write;
+use super::prefetch::{prefetch, prefetch_for_write};
 use super::segments::Segments;
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 use crate::task::TaskCell;
@@ -14,6 +14,9 @@ pub(crate) const SUBMITTING: u32 = 1 << 31;
 
 /// The bit of a slot's facts that tells a guard from a task.
 const GUARD: u32 = 1;
+/// Where a slot's facts have the number of the task's name, plus 1, and how many numbers fit.
+const KIND_SHIFT: u32 = 3;
+const KINDS: u32 = (1 << 13) - 1;
 
 /// How many allocations ahead a free slot is fetched: its line is in the core that ran its last
 /// task, 60 to 260 ns away, and a submission takes about 50.
@@ -48,20 +51,24 @@ impl std::fmt::Debug for TaskRef {
 /// A place for one task at a time: four cache lines. A task travels between the submitter's core
 /// and a worker's; with a small job only its first line does, for the fields are in the order of
 /// who touches them: everybody, then whoever runs the body, then the submitter alone (and who
-/// records a trace or a failure).
+/// takes times, or records a trace or a failure).
 #[repr(C, align(64))]
 pub(crate) struct Slot {
     head: AtomicU64,
     pending: AtomicU32,
     /// 0, or one more than the index of the failure that cancels this task.
     cancel: AtomicU32,
-    /// Bit 0: the slot stands for an acquired guard, not for a task with a body. Bits 16 to 31:
-    /// the task's priority.
+    /// Bit 0: the slot stands for an acquired guard, not for a task with a body; bits 1 and 2: the
+    /// guard's marks. Bits 3 to 15: 0, or one more than the number of the task's name, where it
+    /// was looked up at submission. Bits 16 to 31: the task's priority.
     facts: AtomicU32,
     /// The inline edges: each holds the next edge of the list it hangs in.
     next: [AtomicU32; INLINE as usize],
     /// What to run; owned as [`TaskCell`] says.
     pub(crate) cell: TaskCell,
+    /// When the task became ready, 0 where nobody noted it: written, while times are taken, by
+    /// the thread that made it ready, then read by the one that runs the body.
+    ready: AtomicU64,
     /// First spilled edge of this task; touched by the submitter only.
     spill: AtomicU32,
     /// The generation of the slot's next task; touched by the submitter only.
@@ -83,6 +90,7 @@ impl Slot {
             facts: AtomicU32::new(0),
             next: std::array::from_fn(|_| AtomicU32::new(0)),
             cell: TaskCell::new(),
+            ready: AtomicU64::new(0),
             spill: AtomicU32::new(u32::MAX),
             generation: AtomicU32::new(0),
         }
@@ -148,14 +156,32 @@ impl Slot {
         (self.facts.load(Ordering::Relaxed) >> 16) as i16
     }
 
-    /// Says that the slot stands for a task; only while it is being submitted.
-    pub(crate) fn set_task(&self, priority: i16) {
-        self.facts.store((priority as u32) << 16, Ordering::Relaxed);
+    /// Says that the slot stands for a task, and the number of its name if that was looked up;
+    /// only while it is being submitted.
+    pub(crate) fn set_task(&self, priority: i16, kind: Option<u32>) {
+        let kind = kind.filter(|kind| *kind < KINDS).map_or(0, |kind| kind + 1);
+        self.facts.store((priority as u32) << 16 | kind << KIND_SHIFT, Ordering::Relaxed);
     }
 
     /// Says that the slot stands for a guard; only while it is being submitted.
     pub(crate) fn set_guard(&self) {
         self.facts.store(GUARD, Ordering::Relaxed);
+    }
+
+    /// The number of the task's name, where it was looked up at submission and fits.
+    pub(crate) fn kind(&self) -> Option<u32> {
+        (self.facts.load(Ordering::Relaxed) >> KIND_SHIFT & KINDS).checked_sub(1)
+    }
+
+    /// When the task became ready, if that was noted.
+    pub(crate) fn ready_at(&self) -> Option<u64> {
+        Some(self.ready.load(Ordering::Relaxed)).filter(|time| *time != 0)
+    }
+
+    /// Notes when the task became ready; only by the thread that made it so, before it queues
+    /// the task.
+    pub(crate) fn set_ready_at(&self, time: u64) {
+        self.ready.store(time, Ordering::Relaxed);
     }
 }
 
@@ -226,6 +252,7 @@ impl SlotTable {
         self.give_back_spilled(slot, from);
         slot.pending.store(SUBMITTING, Ordering::Relaxed);
         slot.cancel.store(0, Ordering::Relaxed);
+        slot.ready.store(0, Ordering::Relaxed);
         let generation = slot.generation.load(Ordering::Relaxed);
         slot.generation.store(generation.wrapping_add(1), Ordering::Relaxed);
         Some(TaskRef::new(index, generation))
@@ -252,6 +279,12 @@ impl SlotTable {
     #[inline]
     pub(crate) fn prefetch_slot(&self, slot: u32) {
         prefetch_for_write(self.slot(slot));
+    }
+
+    /// Fetches the line of a task with what times and traces need.
+    #[inline]
+    pub(crate) fn prefetch_facts(&self, slot: u32) {
+        prefetch(&self.slot(slot).ready);
     }
 
     /// The spilled edges of the slot's former task; its predecessors have long left them.

@@ -2,7 +2,6 @@
 #![allow(unsafe_code, reason = "calls into task cells as their owner")]
 
 use std::any::Any;
-use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crossbeam_deque::Worker;
@@ -11,9 +10,9 @@ use smallvec::SmallVec;
 use super::idle::Spin;
 use super::local::inside_body;
 use crate::runtime::Inner;
-use crate::statistics::LaneTotals;
-use crate::task::{Label, Meta, TaskFailure};
-use crate::trace::{Cause, LaneWriter, RawSpan, SpanKind};
+use crate::statistics::{KindWriter, LaneTotals};
+use crate::task::{Meta, TaskFailure};
+use crate::trace::{LaneWriter, NameCache};
 
 /// Ended slots that a thread keeps before it gives them back in one go.
 const FREE_BATCH: usize = 32;
@@ -26,7 +25,8 @@ pub(crate) struct Context {
     /// Ready tasks of this thread; others steal from it.
     pub(crate) queue: Worker<u32>,
     pub(crate) spin: Spin,
-    names: HashMap<(usize, usize), u32>,
+    pub(super) names: NameCache,
+    pub(super) kinds: KindWriter,
     /// Slots of ended tasks, not yet given back.
     freed: Vec<u32>,
     /// Successors that became ready, to be queued.
@@ -35,14 +35,9 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(lane: usize, writer: LaneWriter, queue: Worker<u32>) -> Self {
-        let (names, ready) = (HashMap::new(), Vec::new());
-        Context { lane, writer, queue, spin: Spin::new(), names, freed: Vec::new(), ready }
-    }
-
-    fn name(&mut self, inner: &Inner, name: &'static str) -> u32 {
-        // A static string is the same name wherever it is found at the same address.
-        let key = (name.as_ptr() as usize, name.len());
-        *self.names.entry(key).or_insert_with(|| inner.recorder.intern(name))
+        let (names, kinds) = (NameCache::default(), KindWriter::default());
+        let (freed, ready) = (Vec::new(), Vec::new());
+        Context { lane, writer, queue, spin: Spin::new(), names, kinds, freed, ready }
     }
 
     fn free(&mut self, inner: &Inner, slot: u32) {
@@ -58,22 +53,6 @@ impl Context {
             inner.table.free(&self.freed);
             self.freed.clear();
         }
-    }
-
-    pub(crate) fn record_idle(&mut self, start: u64, end: u64) {
-        self.record_gap(Cause::None, 0, start, end);
-    }
-
-    /// Records that worker 0 was away.
-    pub(crate) fn record_away(&mut self, inner: &Inner, start: u64, end: u64) {
-        let cause = Cause::MainBusy;
-        let name = self.name(inner, cause.label());
-        self.record_gap(cause, name, start, end);
-    }
-
-    fn record_gap(&mut self, cause: Cause, name: u32, start: u64, end: u64) {
-        let (kind, label) = (SpanKind::Idle, Label::default());
-        self.writer.write(RawSpan { kind, cause, name, start, end, label });
     }
 }
 
@@ -112,15 +91,15 @@ impl Inner {
     /// Runs the ready task in `slot` and ends it; returns a successor to run next.
     pub(crate) fn execute(&self, slot: u32, context: &mut Context) -> Option<u32> {
         self.count_started(context.lane);
-        let failure = match self.table.slot(slot).cancelled_by() {
+        let (failure, end) = match self.table.slot(slot).cancelled_by() {
             Some(failure) => {
                 self.discard(slot, failure, context);
-                Some(failure)
+                (Some(failure), self.time_if_taken())
             }
             None => self.run_body(slot, context),
         };
         self.drop_claim(slot);
-        let next = self.end(slot, failure, context);
+        let next = self.end(slot, failure, end, context);
         self.count_finished(context.lane);
         if self.window.has_waiters() && self.window_has_room() {
             self.window.notify();
@@ -128,8 +107,15 @@ impl Inner {
         next
     }
 
-    /// Ends the task in `slot`, queues ready successors but the first, returns that.
-    fn end(&self, slot: u32, failure: Option<u32>, context: &mut Context) -> Option<u32> {
+    /// Ends the task in `slot`, whose body ended at `time`, queues ready successors but the first,
+    /// returns that.
+    fn end(
+        &self,
+        slot: u32,
+        failure: Option<u32>,
+        time: u64,
+        context: &mut Context,
+    ) -> Option<u32> {
         // The list gives the last submitted successor first; the first submitted runs next.
         let mut next = None;
         let ready = &mut context.ready;
@@ -139,7 +125,10 @@ impl Inner {
                 if self.grant(successor) {
                     abandoned.push(successor);
                 }
-            } else if let Some(later) = next.replace(successor) {
+                return;
+            }
+            self.note_ready(successor, time);
+            if let Some(later) = next.replace(successor) {
                 ready.push(later);
             }
         });
@@ -163,36 +152,34 @@ impl Inner {
         next
     }
 
-    fn run_body(&self, slot: u32, context: &mut Context) -> Option<u32> {
+    /// Runs the body of the task in `slot`; returns its failure, if it failed, and when it ended,
+    /// or 0 if no times are taken.
+    fn run_body(&self, slot: u32, context: &mut Context) -> (Option<u32>, u64) {
         let cell = &self.table.slot(slot).cell;
-        let tracing = self.recorder.enabled();
-        let timed = self.timing || tracing;
-        let start = if timed { self.recorder.now() } else { 0 };
+        let timed = self.takes_times();
+        let start = if timed { self.body_begins(slot) } else { 0 };
         // SAFETY: the task is ready and was taken from a queue once, so this thread owns the
         // cell; the body has not run.
         let result = inside_body(|| guarded(|| unsafe { cell.run() }));
-        let end = if timed { self.recorder.now() } else { 0 };
-        self.totals(context.lane).task(end - start);
-        if tracing {
-            // SAFETY: still the owner.
-            let meta = unsafe { cell.meta() };
-            let name = context.name(self, meta.name);
-            let label = meta.label;
-            let (kind, cause) = (SpanKind::Task, Cause::None);
-            context.writer.write(RawSpan { kind, cause, name, start, end, label });
-        }
+        // SAFETY: still the owner.
+        let end = if timed { unsafe { self.body_ended(slot, start, context) } } else { 0 };
+        self.totals(context.lane).task(end.saturating_sub(start));
         let (panicked, message) = match result {
-            Ok(Ok(())) => return None,
+            Ok(Ok(())) => return (None, end),
             Ok(Err(error)) => (false, error_text(&*error)),
             Err(message) => (true, message),
         };
         // SAFETY: still the owner.
         let meta = unsafe { cell.meta() };
-        Some(self.fail(slot, meta, panicked, message))
+        (Some(self.fail(slot, meta, panicked, message)), end)
     }
 
     fn drop_claim(&self, slot: u32) {
-        // SAFETY: this thread ends the task, so it owns the cell; the body was consumed.
+        // SAFETY: this thread ends the task, so it owns the cell.
+        if unsafe { self.table.slot(slot).cell.is_clear() } {
+            return;
+        }
+        // SAFETY: as above; the body was consumed.
         let cleared = guarded(|| unsafe { self.table.slot(slot).cell.clear() });
         debug_assert!(cleared.is_ok(), "the drop of a claim panicked");
     }

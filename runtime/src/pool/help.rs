@@ -111,7 +111,7 @@ impl Inner {
 
     /// Worker 0 has been away since the last help.
     fn come_back(&self, context: &mut Context) {
-        if self.timing || self.recorder.enabled() {
+        if self.takes_times() {
             let end = self.recorder.now();
             let start = self.totals(context.lane).idle_end(end, &self.totals.clock);
             if let Some(start) = start
@@ -124,7 +124,7 @@ impl Inner {
 
     /// Worker 0 is away from now on: its thread runs the program.
     pub(crate) fn go_away(&self, worker: usize) {
-        if self.timing || self.recorder.enabled() {
+        if self.takes_times() {
             self.totals(worker).away_begin(self.recorder.now(), Cause::MainBusy);
         }
     }

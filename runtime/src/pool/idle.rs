@@ -1,26 +1,26 @@
 //! What a thread does that found no ready task: looks again for a while, then sleeps.
 
 use std::iter;
-use std::time::{Duration, Instant};
 
 use crossbeam_deque::{Steal, Stealer, Worker};
 
 use super::Context;
 use crate::runtime::Inner;
 use crate::sync::Deadline;
+use crate::trace::Recorder;
 
 /// Looks before an idle thread sleeps, least and most. A look with its pause takes 0.1 to 0.5
 /// microseconds, waking a sleeping thread 10 to 50: the least costs about as much as one
 /// wake-up, and the most is 10 times that.
 const LOOKS: (u32, u32) = (64, 1024);
 /// A sleep shorter than this was not worth it: the thread looks longer the next time.
-const SHORT_SLEEP: Duration = Duration::from_micros(200);
+const SHORT_SLEEP_NS: u64 = 200_000;
 /// Pauses of the processor between two looks: 2 to 4 microseconds. Each look takes a cache line
 /// from the thread that submits, which has to fetch it back; the longer the pause, the more
 /// tasks a look finds.
 const PAUSES: u32 = 150;
 /// A thread that comes back for tasks sooner than this got tiny ones: it pauses first.
-const TINY: Duration = Duration::from_micros(1);
+const TINY_NS: u64 = 1_000;
 /// After so many looks the thread offers its core to others before each further one.
 const YIELD_AFTER: u32 = 32;
 
@@ -28,8 +28,8 @@ const YIELD_AFTER: u32 = 32;
 #[derive(Debug)]
 pub(crate) struct Spin {
     looks: u32,
-    /// When tasks were last taken from another thread.
-    taken: Option<Instant>,
+    /// When tasks were last taken from another thread, on the recorder's clock.
+    taken: Option<u64>,
 }
 
 impl Spin {
@@ -42,18 +42,18 @@ impl Spin {
     }
 
     /// Lets the others prepare more tasks if the last ones were few and tiny.
-    fn before_taking(&mut self) {
-        if self.taken.take().is_some_and(|taken| taken.elapsed() < TINY) {
+    fn before_taking(&mut self, clock: &Recorder) {
+        if self.taken.take().is_some_and(|taken| clock.now().saturating_sub(taken) < TINY_NS) {
             Self::pause();
         }
     }
 
-    fn has_taken(&mut self) {
-        self.taken = Some(Instant::now());
+    fn has_taken(&mut self, clock: &Recorder) {
+        self.taken = Some(clock.now());
     }
 
-    fn slept(&mut self, time: Duration) {
-        self.looks = if time < SHORT_SLEEP {
+    fn slept(&mut self, ns: u64) {
+        self.looks = if ns < SHORT_SLEEP_NS {
             LOOKS.1.min(2 * self.looks)
         } else {
             LOOKS.0.max(self.looks / 2)
@@ -69,10 +69,10 @@ pub(crate) fn find(inner: &Inner, context: &mut Context) -> Option<u32> {
         return take(inner, queue, *worker);
     }
     inner.ready.urgent.pop().or_else(|| queue.pop()).or_else(|| {
-        spin.before_taking();
+        spin.before_taking(&inner.recorder);
         let found = take(inner, queue, *worker);
         if found.is_some() {
-            spin.has_taken();
+            spin.has_taken(&inner.recorder);
         }
         found
     })
@@ -121,7 +121,7 @@ pub(crate) fn idle(
     deadline: Deadline,
     stop: impl Fn() -> bool,
 ) -> Option<u32> {
-    let timed = inner.timing || inner.recorder.enabled();
+    let timed = inner.takes_times();
     let worker = context.lane;
     if inner.totals.clock.is_waiting() {
         inner.note_starvation();
@@ -161,13 +161,13 @@ fn look_or_sleep(
                 std::thread::yield_now();
             }
             if let Some(found) = look() {
-                spin.has_taken();
+                spin.has_taken(&inner.recorder);
                 return found;
             }
         }
-        let start = Instant::now();
+        let start = inner.recorder.now();
         let found = inner.sleep.sleep(deadline, look);
-        spin.slept(start.elapsed());
+        spin.slept(inner.recorder.now().saturating_sub(start));
         if let Some(found) = found {
             return found;
         }

@@ -5,6 +5,7 @@ mod help;
 mod idle;
 mod local;
 mod ready;
+mod record;
 mod roster;
 mod sleep;
 mod wait_point;

@@ -16,7 +16,7 @@
 
 use std::cell::UnsafeCell;
 use std::error::Error;
-use std::mem::{ManuallyDrop, MaybeUninit, align_of, size_of};
+use std::mem::{ManuallyDrop, MaybeUninit, align_of, needs_drop, size_of};
 use std::panic::Location;
 
 use super::{Label, Outcome};
@@ -47,7 +47,8 @@ pub(crate) type BodyResult = Result<(), Box<dyn Error + Send + Sync>>;
 struct VTable {
     run: unsafe fn(*mut u8) -> BodyResult,
     discard: unsafe fn(*mut u8),
-    drop_claim: unsafe fn(*mut u8),
+    /// None where that is nothing to do.
+    drop_claim: Option<unsafe fn(*mut u8)>,
 }
 
 /// In the order in which a slot wants them; see `graph::slot`.
@@ -75,8 +76,15 @@ where
     const INLINE: bool = size_of::<Self>() <= size_of::<[usize; WORDS]>()
         && align_of::<Self>() <= align_of::<usize>();
 
-    const VTABLE: VTable =
-        VTable { run: Self::run, discard: Self::discard, drop_claim: Self::drop_claim };
+    const VTABLE: VTable = VTable {
+        run: Self::run,
+        discard: Self::discard,
+        drop_claim: if Self::INLINE && !needs_drop::<A::Claim>() {
+            None
+        } else {
+            Some(Self::drop_claim)
+        },
+    };
 
     pub(crate) fn new(claim: A::Claim, body: F) -> Self {
         Job { claim, body: ManuallyDrop::new(body) }
@@ -145,7 +153,8 @@ impl TaskCell {
     ///
     /// # Safety
     /// The caller owns the cell (it allocated the slot), and the cell is empty.
-    pub(crate) unsafe fn fill<A: Access, F, R>(&self, meta: Meta, job: Job<A, F>)
+    #[inline]
+    pub(crate) unsafe fn fill<A: Access, F, R>(&self, job: Job<A, F>)
     where
         F: for<'a> FnOnce(A::Data<'a>) -> R + Send + 'static,
         R: Outcome,
@@ -153,8 +162,6 @@ impl TaskCell {
         let content = self.0.get().cast::<Content>();
         // SAFETY: the caller owns the cell; the pointer is valid for writes.
         let job_place = unsafe { &raw mut (*content).job };
-        // SAFETY: as above.
-        unsafe { (&raw mut (*content).meta).write(meta) };
         // SAFETY: as above.
         unsafe { (&raw mut (*content).vtable).write(&Job::<A, F>::VTABLE) };
         if Job::<A, F>::INLINE {
@@ -165,6 +172,16 @@ impl TaskCell {
             // SAFETY: as above; a pointer fits.
             unsafe { job_place.cast::<*mut Job<A, F>>().write(boxed) };
         }
+    }
+
+    /// Writes the facts about the task, before or after it is filled.
+    ///
+    /// # Safety
+    /// The caller owns the cell.
+    pub(crate) unsafe fn describe(&self, meta: Meta) {
+        let content = self.0.get().cast::<Content>();
+        // SAFETY: the caller owns the cell; the pointer is valid for writes.
+        unsafe { (&raw mut (*content).meta).write(meta) };
     }
 
     /// # Safety
@@ -180,7 +197,7 @@ impl TaskCell {
     /// Facts about the task.
     ///
     /// # Safety
-    /// The caller owns the cell and it is filled.
+    /// The caller owns the cell and it is described.
     pub(crate) unsafe fn meta(&self) -> Meta {
         // SAFETY: the caller's promise.
         unsafe { (*self.0.get().cast::<Content>()).meta }
@@ -209,6 +226,15 @@ impl TaskCell {
         unsafe { (vtable.discard)(job) }
     }
 
+    /// Whether [`clear`](Self::clear) has nothing to drop.
+    ///
+    /// # Safety
+    /// The caller owns the cell and it is filled.
+    pub(crate) unsafe fn is_clear(&self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.parts() }.0.drop_claim.is_none()
+    }
+
     /// Drops the claim; the cell is empty afterwards.
     ///
     /// # Safety
@@ -216,7 +242,9 @@ impl TaskCell {
     pub(crate) unsafe fn clear(&self) {
         // SAFETY: the caller's promise.
         let (vtable, job) = unsafe { self.parts() };
-        // SAFETY: the caller's promise; the table belongs to the job.
-        unsafe { (vtable.drop_claim)(job) }
+        if let Some(drop_claim) = vtable.drop_claim {
+            // SAFETY: the caller's promise; the table belongs to the job.
+            unsafe { drop_claim(job) }
+        }
     }
 }

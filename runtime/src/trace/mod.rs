@@ -7,10 +7,12 @@
 
 mod document;
 mod lane;
+mod names;
 mod recorder;
 
 pub use document::{
     Cause, FORMAT, Lane, LaneKind, Mark, MarkKind, Span, SpanKind, Trace, TraceError, VERSION,
 };
 pub(crate) use lane::{LaneWriter, RawSpan};
+pub(crate) use names::NameCache;
 pub(crate) use recorder::Recorder;

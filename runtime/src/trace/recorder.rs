@@ -4,9 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::lane::{LaneBuffer, LaneWriter, RawSpan};
+use crate::clock::Clock;
 use crate::statistics::Starved;
 
 use super::{Cause, FORMAT, Lane, LaneKind, Mark, MarkKind, Span, SpanKind, Trace, VERSION};
@@ -20,7 +21,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The clock, the switch, the names and the lanes' readable sides.
 pub(crate) struct Recorder {
-    base: Instant,
+    clock: Clock,
     base_unix: f64,
     enabled: AtomicBool,
     /// When recording was last switched on; spans are clipped to it.
@@ -55,7 +56,7 @@ impl Recorder {
             .unzip();
         let unix = SystemTime::now().duration_since(UNIX_EPOCH);
         let recorder = Recorder {
-            base: Instant::now(),
+            clock: Clock::start(),
             base_unix: unix.map_or(0.0, |d| d.as_secs_f64()),
             enabled: AtomicBool::new(false),
             since: AtomicU64::new(0),
@@ -68,10 +69,10 @@ impl Recorder {
         (recorder, writers)
     }
 
-    /// Nanoseconds since the runtime was built.
+    /// Nanoseconds since the runtime was built; see [`Clock`].
     #[inline]
     pub(crate) fn now(&self) -> u64 {
-        self.base.elapsed().as_nanos() as u64
+        self.clock.now()
     }
 
     #[inline]
@@ -118,7 +119,7 @@ impl Recorder {
         }
     }
 
-    /// The index of a name.
+    /// The number of a name: its place in [`names`](Self::names).
     pub(crate) fn intern(&self, name: &str) -> u32 {
         let mut names = lock(&self.names);
         if let Some(index) = names.index.get(name) {
@@ -128,6 +129,11 @@ impl Recorder {
         names.list.push(name.to_owned());
         names.index.insert(name.to_owned(), index);
         index
+    }
+
+    /// All names, by number.
+    pub(crate) fn names(&self) -> Vec<String> {
+        lock(&self.names).list.clone()
     }
 
     /// Takes all that was recorded since the start or the last call. `idle` tells, per worker,
@@ -187,7 +193,7 @@ impl Recorder {
             meta,
             origin: self.base_unix + since as f64 * 1e-9,
             lanes: self.lanes.iter().map(|(lane, _)| lane.clone()).collect(),
-            names: lock(&self.names).list.clone(),
+            names: self.names(),
             spans,
             marks: marks
                 .into_iter()

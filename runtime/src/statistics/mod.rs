@@ -1,10 +1,21 @@
 //! Running totals: what workers did, why they were idle, and for what the main thread waited.
 
+mod causes;
+mod display;
+mod durations;
+mod kinds;
+
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crossbeam_utils::CachePadded;
+
+pub(crate) use causes::Starved;
+use causes::{CauseClock, CauseTimes};
+pub use durations::Durations;
+pub use kinds::KindStatistics;
+pub(crate) use kinds::{KindWriter, LaneKinds, SubmittedKinds};
 
 use crate::trace::Cause;
 
@@ -13,10 +24,32 @@ use crate::trace::Cause;
 /// Workers count a task when it ends; idle intervals in progress are counted up to the reading.
 /// So a reading is exact while nothing runs, for example after
 /// [`Runtime::wait`](crate::Runtime::wait).
+///
+/// Displayed, a reading is a table of the workers and one of the kinds of tasks:
+///
+/// ```
+/// use millrace_runtime::Runtime;
+///
+/// let rt = Runtime::builder().workers(2).build()?;
+/// for _ in 0..100 {
+///     rt.spawn("count", (), |()| ())?;
+/// }
+/// rt.wait()?;
+/// let statistics = rt.statistics();
+/// let count = &statistics.kinds["count"];
+/// assert_eq!(count.body.count(), 100);
+/// println!("a body took {} ns in the median, 99% at most {} ns, and waited for {} ns",
+///     count.body.median_ns(), count.body.p99_ns(), count.delay.mean_ns());
+/// println!("{statistics}");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// When the reading was taken: nanoseconds since the runtime was built.
     pub at_ns: u64,
+    /// Whether timing is on ([`Builder::timing`](crate::Builder::timing)). If not, times are
+    /// those of tasks and idle intervals that fell into traces, and scheduling time is not told.
+    pub timed: bool,
     /// One entry per worker.
     pub workers: Vec<WorkerStatistics>,
     /// Tasks run by other threads (all of them, with 0 workers).
@@ -24,11 +57,14 @@ pub struct Statistics {
     /// What threads outside the pool waited for: cause and name (`arena batch`, ...), how
     /// often and how long.
     pub waits: BTreeMap<(Cause, String), WaitTotal>,
+    /// Totals per kind of task, by its name: over all workers and other threads.
+    pub kinds: BTreeMap<String, KindStatistics>,
     /// Tasks submitted.
     pub submitted: u64,
 }
 
-/// Totals of one worker.
+/// Totals of one worker. Its time is spent in bodies, idle, or scheduling: the three add up to
+/// the time since the runtime was built ([`Statistics::at_ns`]), exactly while nothing runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStatistics {
     /// Bodies run.
@@ -37,6 +73,10 @@ pub struct WorkerStatistics {
     pub cancelled: u64,
     /// Time in bodies, in nanoseconds. 0 when timing is off.
     pub busy_ns: u64,
+    /// The rest: time neither in bodies nor idle, in nanoseconds. The worker took a task, ended
+    /// one, or lost its core to another thread. 0 when timing is off, and for threads that are
+    /// no workers.
+    pub scheduling_ns: u64,
     /// Time without a ready task, by cause, in nanoseconds. 0 when timing is off.
     pub idle_ns: BTreeMap<Cause, u64>,
 }
@@ -47,15 +87,26 @@ impl WorkerStatistics {
         self.idle_ns.values().sum()
     }
 
+    /// Takes what is left of `elapsed_ns` as scheduling time.
+    fn with_scheduling(self, elapsed_ns: u64) -> Self {
+        let known = self.busy_ns + self.idle_total_ns();
+        WorkerStatistics { scheduling_ns: elapsed_ns.saturating_sub(known), ..self }
+    }
+
     fn since(&self, earlier: &Self) -> Self {
         WorkerStatistics {
             tasks: self.tasks - earlier.tasks,
             cancelled: self.cancelled - earlier.cancelled,
             busy_ns: self.busy_ns - earlier.busy_ns,
+            scheduling_ns: 0,
             idle_ns: self
                 .idle_ns
                 .iter()
-                .map(|(cause, ns)| (*cause, ns - earlier.idle_ns.get(cause).copied().unwrap_or(0)))
+                .map(|(cause, ns)| {
+                    // The causes of an interval in progress may be seen to move a little later.
+                    let earlier = earlier.idle_ns.get(cause).copied().unwrap_or(0);
+                    (*cause, ns.saturating_sub(earlier))
+                })
                 .collect(),
         }
     }
@@ -78,10 +129,15 @@ impl Statistics {
     /// When `earlier` is later, or of a runtime with another number of workers.
     pub fn since(&self, earlier: &Self) -> Self {
         assert_eq!(self.workers.len(), earlier.workers.len(), "readings of different runtimes");
-        let workers = self.workers.iter().zip(&earlier.workers);
+        let elapsed = self.at_ns - earlier.at_ns;
+        let workers = self.workers.iter().zip(&earlier.workers).map(|(now, then)| {
+            let since = now.since(then);
+            if self.timed { since.with_scheduling(elapsed) } else { since }
+        });
         Statistics {
-            at_ns: self.at_ns - earlier.at_ns,
-            workers: workers.map(|(now, then)| now.since(then)).collect(),
+            at_ns: elapsed,
+            timed: self.timed,
+            workers: workers.collect(),
             inline: self.inline.since(&earlier.inline),
             waits: self
                 .waits
@@ -93,6 +149,7 @@ impl Statistics {
                 })
                 .filter(|(_, total)| *total != WaitTotal::default())
                 .collect(),
+            kinds: kinds::since(&self.kinds, &earlier.kinds),
             submitted: self.submitted - earlier.submitted,
         }
     }
@@ -103,117 +160,6 @@ impl Statistics {
     }
 }
 
-/// Nanoseconds per cause, in the order of [`Cause::ALL`].
-pub(crate) type CauseTimes = [u64; Cause::ALL.len()];
-
-/// For how long, so far, workers were starved by each cause for which the main thread waited.
-///
-/// A wait *starves* the workers from the moment when every submitted task has been started:
-/// until then, an idle worker lacks a ready task because of dependencies, not because of the
-/// wait. (A full window starves from its beginning: only the window keeps further tasks out.)
-///
-/// A worker reads the clock when an idle interval begins and when it ends: the difference is
-/// how that interval divides among the causes, and the rest is for want of a ready task.
-#[derive(Default)]
-pub(crate) struct CauseClock {
-    waiting: AtomicBool,
-    state: Mutex<CauseClockState>,
-}
-
-#[derive(Default)]
-struct CauseClockState {
-    times: CauseTimes,
-    /// Waits in progress; the first one counts.
-    depth: u32,
-    current: Option<Waiting>,
-    starved_since: Option<u64>,
-}
-
-/// A wait in progress: its cause, and the name that it has in a trace.
-#[derive(Clone, Copy)]
-struct Waiting {
-    cause: Cause,
-    name: u32,
-}
-
-/// An interval in which a wait starved the workers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Starved {
-    pub(crate) cause: Cause,
-    pub(crate) name: u32,
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-}
-
-impl CauseClockState {
-    fn feed(&mut self, now: u64) -> Option<Starved> {
-        let Waiting { cause, name } = self.current?;
-        let start = self.starved_since.take()?;
-        if let Some(index) = cause.index() {
-            self.times[index] += now.saturating_sub(start);
-        }
-        Some(Starved { cause, name, start, end: now.max(start) })
-    }
-}
-
-impl CauseClock {
-    fn state(&self) -> MutexGuard<'_, CauseClockState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether a thread waits. Exact only after a fence.
-    #[inline]
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn begin(&self, cause: Cause, name: u32, now: u64) {
-        let mut state = self.state();
-        state.depth += 1;
-        if state.depth == 1 {
-            state.current = Some(Waiting { cause, name });
-            state.starved_since = (cause == Cause::Window).then_some(now);
-            self.waiting.store(true, Ordering::Relaxed);
-        }
-    }
-
-    /// Every submitted task has been started: if a thread waits, workers starve from now on.
-    pub(crate) fn starve(&self, now: u64) {
-        let mut state = self.state();
-        if state.current.is_some() {
-            state.starved_since.get_or_insert(now);
-        }
-    }
-
-    /// A task was submitted during a wait: workers starve no longer.
-    pub(crate) fn feed(&self, now: u64) -> Option<Starved> {
-        self.state().feed(now)
-    }
-
-    pub(crate) fn end(&self, now: u64) -> Option<Starved> {
-        let mut state = self.state();
-        state.depth -= 1;
-        if state.depth > 0 {
-            return None;
-        }
-        self.waiting.store(false, Ordering::Relaxed);
-        let starved = state.feed(now);
-        state.current = None;
-        starved
-    }
-
-    pub(crate) fn read(&self, now: u64) -> CauseTimes {
-        let state = self.state();
-        let mut times = state.times;
-        if let (Some(waiting), Some(since)) = (state.current, state.starved_since)
-            && let Some(index) = waiting.cause.index()
-        {
-            times[index] += now.saturating_sub(since);
-        }
-        times
-    }
-}
-
 /// Totals of one lane; written by its thread alone, read by anyone.
 #[derive(Default)]
 pub(crate) struct LaneTotals {
@@ -221,6 +167,7 @@ pub(crate) struct LaneTotals {
     cancelled: AtomicU64,
     busy: AtomicU64,
     idle: Mutex<IdleTotals>,
+    pub(crate) kinds: LaneKinds,
 }
 
 #[derive(Default)]
@@ -318,6 +265,7 @@ impl LaneTotals {
             tasks: load(&self.tasks),
             cancelled: load(&self.cancelled),
             busy_ns: load(&self.busy),
+            scheduling_ns: 0,
             idle_ns: Cause::ALL.into_iter().zip(idle).collect(),
         }
     }
@@ -353,13 +301,28 @@ impl Totals {
         self.wait_total(cause, name, |total| total.ns += ns);
     }
 
-    pub(crate) fn read(&self, at_ns: u64, submitted: u64) -> Statistics {
+    /// The totals at the time `at_ns`. Per kind, `names` are the names by number and `bytes` what
+    /// the submitted tasks declared.
+    pub(crate) fn read(
+        &self,
+        at_ns: u64,
+        timed: bool,
+        submitted: u64,
+        names: &[String],
+        bytes: &[u64],
+    ) -> Statistics {
         let (inline, workers) = self.lanes.split_last().expect("one lane at least");
+        let worker = |lane: &CachePadded<LaneTotals>| {
+            let totals = lane.read(at_ns, &self.clock);
+            if timed { totals.with_scheduling(at_ns) } else { totals }
+        };
         Statistics {
             at_ns,
-            workers: workers.iter().map(|lane| lane.read(at_ns, &self.clock)).collect(),
+            timed,
+            workers: workers.iter().map(worker).collect(),
             inline: inline.read(at_ns, &self.clock),
             waits: self.waits.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            kinds: kinds::read(names, self.lanes.iter().map(|lane| &lane.kinds), bytes),
             submitted,
         }
     }

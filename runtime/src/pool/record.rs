@@ -1,0 +1,89 @@
+//! What is noted about a task when it becomes ready, begins and ends, and about idle time, while
+//! timing is on or a trace is recorded. Otherwise a task costs one look at two flags.
+#![allow(unsafe_code, reason = "reads task cells as their owner")]
+
+use super::Context;
+use crate::runtime::Inner;
+use crate::task::Label;
+use crate::trace::{Cause, RawSpan, SpanKind};
+
+impl Inner {
+    /// Whether times are taken: timing is on, or a trace is recorded.
+    #[inline]
+    pub(crate) fn takes_times(&self) -> bool {
+        self.timing || self.recorder.enabled()
+    }
+
+    /// The time, or 0 if no times are taken.
+    #[inline]
+    pub(crate) fn time_if_taken(&self) -> u64 {
+        if self.takes_times() { self.recorder.now() } else { 0 }
+    }
+
+    /// Notes that the task in `slot` became ready at `time`, unless that is 0; only by the thread
+    /// that made it so, before it queues the task.
+    #[inline]
+    pub(crate) fn note_ready(&self, slot: u32, time: u64) {
+        if time != 0 {
+            self.table.slot(slot).set_ready_at(time);
+        }
+    }
+
+    /// The body of the task in `slot` begins now; returns the time. What is needed about the task
+    /// afterwards is fetched meanwhile: another core wrote it.
+    #[inline]
+    pub(super) fn body_begins(&self, slot: u32) -> u64 {
+        self.table.prefetch_facts(slot);
+        self.recorder.now()
+    }
+
+    /// The body of the task in `slot`, which began at `start`, ended now; returns the time.
+    ///
+    /// # Safety
+    /// The calling thread owns the cell of the slot, and it is filled.
+    #[inline(never)] // Keeps it out of the way of tasks whose times are not taken.
+    pub(super) unsafe fn body_ended(&self, slot: u32, start: u64, context: &mut Context) -> u64 {
+        let end = self.recorder.now();
+        let slot = self.table.slot(slot);
+        let kind = slot.kind().unwrap_or_else(|| {
+            // Submitted before times were taken.
+            // SAFETY: the caller's promise.
+            let meta = unsafe { slot.cell.meta() };
+            context.names.number(&self.recorder, meta.name)
+        });
+        let delay = slot.ready_at().map(|ready| start.saturating_sub(ready));
+        let kinds = &self.totals(context.lane).kinds;
+        context.kinds.record(kinds, kind, end.saturating_sub(start), delay);
+        if self.recorder.enabled() {
+            // SAFETY: the caller's promise.
+            let label = unsafe { slot.cell.meta() }.label;
+            context.write(SpanKind::Task, Cause::None, kind, (start, end), label);
+        }
+        end
+    }
+}
+
+impl Context {
+    fn write(
+        &mut self,
+        kind: SpanKind,
+        cause: Cause,
+        name: u32,
+        (start, end): (u64, u64),
+        label: Label,
+    ) {
+        self.writer.write(RawSpan { kind, cause, name, start, end, label });
+    }
+
+    /// Records an idle interval, whose cause is found when the trace is taken.
+    pub(super) fn record_idle(&mut self, start: u64, end: u64) {
+        self.write(SpanKind::Idle, Cause::None, 0, (start, end), Label::default());
+    }
+
+    /// Records that worker 0 was away.
+    pub(super) fn record_away(&mut self, inner: &Inner, start: u64, end: u64) {
+        let cause = Cause::MainBusy;
+        let name = self.names.number(&inner.recorder, cause.label());
+        self.write(SpanKind::Idle, cause, name, (start, end), Label::default());
+    }
+}
