@@ -55,7 +55,7 @@ impl<'a> Claims<'a> {
     #[inline]
     pub(crate) fn collect<A: Access>(&mut self, access: A) -> Result<A::Claim, SubmitError> {
         let claim = access.claim(self)?;
-        if self.claims.len() > 1 {
+        if self.claims.len() > 1 && self.claims.iter().any(|claim| claim.mode.writes()) {
             self.check()?;
         }
         Ok(claim)

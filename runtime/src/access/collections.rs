@@ -16,12 +16,14 @@ macro_rules! tuple {
             type Claim = ($($name::Claim,)*);
             type Data<'a> = ($($name::Data<'a>,)*);
 
+            #[inline]
             #[expect(non_snake_case, reason = "type names name the parts")]
             fn claim(self, claims: &mut Claims<'_>) -> Result<Self::Claim, SubmitError> {
                 let ($($name,)*) = self;
                 Ok(($($name.claim(claims)?,)*))
             }
 
+            #[inline]
             #[expect(non_snake_case, reason = "type names name the parts")]
             unsafe fn data<'a>(claim: &'a mut Self::Claim) -> Self::Data<'a> {
                 let ($($name,)*) = claim;
@@ -37,6 +39,7 @@ unsafe impl Access for () {
     type Claim = ();
     type Data<'a> = ();
 
+    #[inline]
     fn claim(self, _: &mut Claims<'_>) -> Result<(), SubmitError> {
         Ok(())
     }

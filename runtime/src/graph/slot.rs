@@ -348,20 +348,21 @@ impl SlotTable {
         made: &mut u32,
         from: &mut Allocation,
     ) -> bool {
-        if self.has_ended(predecessor) {
-            return false;
-        }
-        let edge = if *made < INLINE {
-            Edge::inline(task.slot(), *made, order_only)
-        } else {
-            let spilled = self.spill(task.slot(), from);
-            Edge::spilled(spilled.expect("fewer than 2^30 edges at once"), order_only)
-        };
-        let next = self.next_of(edge);
         let head = &self.slot(predecessor.slot()).head;
         let mut seen = head.load(Ordering::Acquire);
+        let has_ended = |seen: u64| (seen >> 32) as u32 != predecessor.generation();
+        if has_ended(seen) {
+            return false;
+        }
+        let (edge, next) = if *made < INLINE {
+            let edge = Edge::inline(task.slot(), *made, order_only);
+            (edge, &self.slot(task.slot()).next[*made as usize])
+        } else {
+            let spilled = self.spill(task.slot(), from).expect("fewer than 2^30 edges at once");
+            (Edge::spilled(spilled, order_only), &self.spilled.get(spilled).next)
+        };
         loop {
-            if (seen >> 32) as u32 != predecessor.generation() {
+            if has_ended(seen) {
                 // A spilled edge stays in the task's chain and is given back with it.
                 return false;
             }
@@ -377,11 +378,21 @@ impl SlotTable {
         }
     }
 
-    fn next_of(&self, edge: Edge) -> &AtomicU32 {
-        match edge.place() {
-            Place::Inline { slot, place } => &self.slot(slot).next[place as usize],
-            Place::Spilled(index) => &self.spilled.get(index).next,
-        }
+    /// Where an edge leads: the successor, its slot, and the next edge of the list.
+    #[inline]
+    fn follow(&self, edge: Edge) -> (u32, &Slot, Edge) {
+        let (successor, slot, next) = match edge.place() {
+            Place::Inline { slot: successor, place } => {
+                let slot = self.slot(successor);
+                (successor, slot, &slot.next[place as usize])
+            }
+            Place::Spilled(index) => {
+                let spilled = self.spilled.get(index);
+                let successor = spilled.task.load(Ordering::Relaxed);
+                (successor, self.slot(successor), &spilled.next)
+            }
+        };
+        (successor, slot, Edge::from_bits(next.load(Ordering::Relaxed)))
     }
 
     /// Ends the task in `slot`: no edge can be added any more. Calls `ready` for each successor
@@ -394,12 +405,7 @@ impl SlotTable {
         while !edge.is_end() {
             // Everything is read before the subtraction: after it, the successor may run, end,
             // and its slot (which holds the edge) may be reused.
-            let next = Edge::from_bits(self.next_of(edge).load(Ordering::Relaxed));
-            let successor = match edge.place() {
-                Place::Inline { slot, .. } => slot,
-                Place::Spilled(index) => self.spilled.get(index).task.load(Ordering::Relaxed),
-            };
-            let target = self.slot(successor);
+            let (successor, target, next) = self.follow(edge);
             if let Some(failure) = failure
                 && !edge.order_only()
             {
