@@ -18,7 +18,7 @@ use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use crate::task::{Outcome, TaskId};
-use crate::trace::{Cause, MarkKind, RawSpan, Recorder, SpanKind, Trace};
+use crate::trace::{Cause, Keep, MarkKind, RawSpan, Recorder, SpanKind, Trace};
 
 /// What all threads of a runtime share.
 pub(crate) struct Inner {
@@ -70,14 +70,16 @@ impl Progress {
 static NEXT_ID: StdAtomicU64 = StdAtomicU64::new(1);
 
 impl Inner {
-    /// What the threads share, and the contexts of the pool's threads.
+    /// What the threads share, and the contexts of the pool's threads. A lane of the trace has
+    /// room for so many spans, and keeps these.
     pub(crate) fn new(
         workers: usize,
         helps: bool,
         window: u64,
         timing: bool,
+        (capacity, keep): (usize, Keep),
     ) -> (Self, Vec<Context>) {
-        let (recorder, mut writers) = Recorder::new(workers);
+        let (recorder, mut writers) = Recorder::new(workers, capacity, keep);
         let main = Context::new(workers, writers.remove(0), Worker::new_fifo());
         let mut contexts: Vec<Context> = writers
             .into_iter()
