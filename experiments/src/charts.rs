@@ -1,5 +1,6 @@
 //! Traces and their charts as files: written by runs, read by `gantt` and by comparisons.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::Path;
@@ -12,6 +13,7 @@ use crate::failure::{Failure, chain};
 use crate::interrupt;
 use crate::options::{BatchRange, GanttOptions};
 use crate::output::{Output, write_file};
+use crate::terminal;
 
 /// Width of the charts of a comparison, in pixels.
 const WIDTH: u32 = 1200;
@@ -22,6 +24,7 @@ const WIDTH: u32 = 1200;
 /// When the trace cannot be read or drawn, or the chart not be written.
 pub fn gantt(options: &GanttOptions) -> Result<(), Failure> {
     let trace = read(&options.trace)?;
+    warn(options.trace.display(), &trace);
     let mut chart = Chart::new(&trace).width(options.width);
     if let Some(range) = options.batches {
         chart = chart.batches(range.first..range.end);
@@ -42,6 +45,13 @@ pub fn read(path: &Path) -> Result<Trace, Failure> {
     let file = File::open(path).map_err(|error| Failure::io("read", path, &error))?;
     Trace::read_json(BufReader::new(file))
         .map_err(|error| Failure::failed(format_args!("{}: {}", path.display(), chain(&error))))
+}
+
+/// Warns if spans of the trace of `what` were lost.
+pub fn warn(what: impl Display, trace: &Trace) {
+    if let Some(losses) = trace.losses() {
+        terminal::warn(format_args!("the trace of {what} has holes: {losses}"));
+    }
 }
 
 /// Name of a combination's trace in a folder of results.

@@ -1,5 +1,6 @@
-//! What is printed on standard output.
+//! What is printed on standard output, and warnings.
 
+use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
 
 use crate::failure::Failure;
@@ -35,6 +36,12 @@ pub fn write(content: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(
 /// When standard output cannot be written.
 pub fn say(line: &str) -> Result<(), Failure> {
     write(|stdout| writeln!(stdout, "{line}"))
+}
+
+/// Prints a warning on standard error.
+pub fn warn(text: impl Display) {
+    // Whoever closed standard error does not want to know.
+    let _ = writeln!(io::stderr(), "warning: {text}");
 }
 
 fn width() -> usize {

@@ -55,6 +55,7 @@ pub fn alone(combination: Combination, options: &RunOptions) -> Result<(), Failu
     output.write("table.json", |file| table::write_json(&rows, file))?;
     output.write("table.csv", |file| table::write_csv(&rows, file))?;
     if let Some(trace) = trace {
+        charts::warn(combination, &trace);
         charts::write(&output, combination, &trace, traced)?;
     }
     terminal::print(&rows, options.json)?;

@@ -48,11 +48,12 @@ pub(crate) const FACT_ROW: f64 = 17.0;
 ///     title: "single/naive".into(),
 ///     meta: Default::default(),
 ///     origin: 0.0,
-///     lanes: vec![Lane { name: "worker 0".into(), kind: LaneKind::Worker }],
+///     lanes: vec![Lane { name: "worker 0".into(), kind: LaneKind::Worker, dropped: 0 }],
 ///     names: vec!["dense.forward".into()],
 ///     spans: Vec::new(),
 ///     marks: Vec::new(),
 ///     dropped: 0,
+///     keep: Default::default(),
 /// };
 /// // Nothing was recorded yet: that is an error, not an empty picture.
 /// assert!(Chart::new(&trace).render().is_err());
@@ -258,9 +259,9 @@ impl<'a> Layout<'a> {
             canvas.text((MARGIN, y), Align::Left, FACT, line)?;
             y += FACT_ROW;
         }
-        if trace.dropped > 0 {
+        if let Some(losses) = trace.losses() {
             let font = Font::new(12.0, WARNING);
-            let words = format!("{} spans were not recorded: the figure has holes", trace.dropped);
+            let words = format!("The figure has holes: {losses}");
             canvas.text((MARGIN, y), Align::Left, font, &font.fit(&words, inner))?;
         }
         Ok(())

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use crate::error::BuildError;
 use crate::pool;
-use crate::runtime::{Inner, Runtime};
+use crate::runtime::{Inner, Runtime, Settings};
 use crate::scheduler::Schedule;
+use crate::trace::Keep;
 
 /// Describes a runtime: [`Runtime::builder`].
 #[must_use = "a builder does nothing until `build`"]
@@ -15,6 +16,8 @@ pub struct Builder {
     timing: bool,
     main_helps: bool,
     schedule: Schedule,
+    trace_capacity: usize,
+    trace_keep: Keep,
     hook: Option<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
@@ -26,6 +29,8 @@ impl std::fmt::Debug for Builder {
             .field("timing", &self.timing)
             .field("main_helps", &self.main_helps)
             .field("schedule", &self.schedule)
+            .field("trace_capacity", &self.trace_capacity)
+            .field("trace_keep", &self.trace_keep)
             .finish_non_exhaustive()
     }
 }
@@ -41,6 +46,8 @@ impl Builder {
             timing: true,
             main_helps: false,
             schedule: Schedule::work_stealing(),
+            trace_capacity: 4 << 20,
+            trace_keep: Keep::Oldest,
             hook: None,
         }
     }
@@ -86,6 +93,21 @@ impl Builder {
         self
     }
 
+    /// How many spans a trace keeps of each thread until it is taken; 4 million by default. A
+    /// span takes 32 bytes, allocated as they come. What does not fit is lost, and the trace says
+    /// so ([`Trace::losses`](crate::trace::Trace::losses)).
+    pub fn trace_capacity(mut self, spans: usize) -> Self {
+        self.trace_capacity = spans;
+        self
+    }
+
+    /// Which spans a full trace keeps: the oldest by default. The newest are for finding out what
+    /// led to something, by a trace that always runs and is taken afterwards.
+    pub fn trace_keep(mut self, keep: Keep) -> Self {
+        self.trace_keep = keep;
+        self
+    }
+
     /// Calls `hook` with the worker's index on each worker thread before it takes tasks, for
     /// what belongs to a thread (hardware counters, affinity). For a worker 0 that is a waiting
     /// thread it is called on the calling thread. `build` returns after all calls.
@@ -110,8 +132,15 @@ impl Builder {
             return Err(BuildError::EmptyWindow);
         }
         let helps = self.main_helps && workers > 1;
-        let schedule = if workers == 0 { Schedule::work_stealing() } else { self.schedule };
-        let (inner, contexts) = Inner::new(workers, helps, self.window, self.timing, schedule);
+        let (inner, contexts) = Inner::new(Settings {
+            workers,
+            helps,
+            window: self.window,
+            timing: self.timing,
+            schedule: if workers == 0 { Schedule::work_stealing() } else { self.schedule },
+            trace_capacity: self.trace_capacity,
+            trace_keep: self.trace_keep,
+        });
         let inner = Arc::new(inner);
         let threads = pool::start(&inner, contexts, self.hook)?;
         Ok(Runtime::from_parts(inner, threads))

@@ -19,7 +19,19 @@ use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use crate::task::{Outcome, TaskId};
-use crate::trace::{Cause, MarkKind, RawSpan, Recorder, SpanKind, Trace};
+use crate::trace::{Cause, Keep, MarkKind, RawSpan, Recorder, SpanKind, Trace};
+
+/// What a [`Builder`](crate::Builder) has decided.
+pub(crate) struct Settings {
+    pub(crate) workers: usize,
+    /// Whether worker 0 is a thread that waits.
+    pub(crate) helps: bool,
+    pub(crate) window: u64,
+    pub(crate) timing: bool,
+    pub(crate) schedule: Schedule,
+    pub(crate) trace_capacity: usize,
+    pub(crate) trace_keep: Keep,
+}
 
 /// What all threads of a runtime share.
 pub(crate) struct Inner {
@@ -77,15 +89,12 @@ impl Progress {
 static NEXT_ID: StdAtomicU64 = StdAtomicU64::new(1);
 
 impl Inner {
-    /// What the threads share, and the contexts of the pool's threads.
-    pub(crate) fn new(
-        workers: usize,
-        helps: bool,
-        window: u64,
-        timing: bool,
-        schedule: Schedule,
-    ) -> (Self, Vec<Context>) {
-        let (recorder, mut writers) = Recorder::new(workers);
+    /// What the threads share, and the contexts of the pool's threads. A lane of the trace has
+    /// room for so many spans, and keeps these.
+    pub(crate) fn new(settings: Settings) -> (Self, Vec<Context>) {
+        let Settings { workers, helps, window, timing, schedule, .. } = settings;
+        let (recorder, mut writers) =
+            Recorder::new(workers, settings.trace_capacity, settings.trace_keep);
         let main = Context::new(workers, writers.remove(0), Worker::new_fifo());
         let mut contexts: Vec<Context> = writers
             .into_iter()

@@ -104,7 +104,9 @@ impl Comparison<'_> {
         let mut traces = Vec::new();
         let mut drawn = Vec::new();
         for row in finished() {
-            traces.push(charts::read(&self.output.file(&charts::trace_name(row.combination)))?);
+            let trace = charts::read(&self.output.file(&charts::trace_name(row.combination)))?;
+            charts::warn(row.combination, &trace);
+            traces.push(trace);
             let path = self.output.file(&charts::chart_name(row.combination));
             let svg = std::fs::read_to_string(&path)
                 .map_err(|error| Failure::io("read", &path, &error))?;

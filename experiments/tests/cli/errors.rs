@@ -99,6 +99,29 @@ fn folders_that_cannot_take_results() {
 }
 
 #[test]
+fn a_trace_with_holes_is_drawn_with_a_warning() {
+    let folder = tempfile::tempdir().expect("temporary directory");
+    let trace = |dropped: u32| {
+        format!(
+            r#"{{"format": "millrace-trace", "version": 2, "title": "t", "meta": {{}}, "origin": 0,
+            "lanes": [{{"name": "worker 0", "kind": "worker", "dropped": {dropped}}}],
+            "names": ["task"], "marks": [], "dropped": {dropped}, "keep": "newest",
+            "spans": [{{"lane": 0, "kind": "task", "name": 0, "start": 1, "end": 9}}]}}"#
+        )
+    };
+    let draw = |dropped| {
+        fs::write(folder.path().join("trace.json"), trace(dropped)).expect("writable");
+        let output = millrace(folder.path(), &["gantt", "trace.json", "--out", "chart.svg"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stderr)
+    };
+    assert_eq!(draw(0), "");
+    let warning = "warning: the trace of trace.json has holes: 12 spans were lost, the oldest ones \
+                   of worker 0 (12)\n";
+    assert_eq!(draw(12), warning);
+}
+
+#[test]
 fn traces_that_are_none() {
     let folder = tempfile::tempdir().expect("temporary directory");
     fs::write(folder.path().join("text.json"), "{\"format\": ").expect("writable");

@@ -71,12 +71,13 @@ pub(crate) fn empty(title: &str) -> Trace {
         spans: Vec::new(),
         marks: Vec::new(),
         dropped: 0,
+        keep: Default::default(),
     }
 }
 
 pub(crate) fn lanes(workers: u32) -> Vec<Lane> {
-    let main = Lane { name: "main".into(), kind: LaneKind::Main };
-    let worker = |i| Lane { name: format!("worker {i}"), kind: LaneKind::Worker };
+    let main = Lane { name: "main".into(), kind: LaneKind::Main, dropped: 0 };
+    let worker = |i| Lane { name: format!("worker {i}"), kind: LaneKind::Worker, dropped: 0 };
     std::iter::once(main).chain((0..workers).map(worker)).collect()
 }
 

@@ -123,11 +123,13 @@ impl SubmittedKinds {
     #[inline(never)] // Keeps it out of the way of tasks whose times are not taken.
     pub(crate) fn note(&mut self, recorder: &Recorder, name: &'static str, bytes: u64) -> u32 {
         let kind = self.names.number(recorder, name);
-        let place = kind as usize;
-        if self.bytes.len() <= place {
-            self.bytes.resize(place + 1, 0);
+        match self.bytes.get_mut(kind as usize) {
+            Some(total) => *total += bytes,
+            None => {
+                self.bytes.resize(kind as usize, 0);
+                self.bytes.push(bytes);
+            }
         }
-        self.bytes[place] += bytes;
         kind
     }
 

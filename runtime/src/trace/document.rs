@@ -10,6 +10,8 @@ use std::io::{Read, Write};
 
 use serde::{Deserialize, Serialize};
 
+use super::Keep;
+
 /// The value of [`Trace::format`] in every document.
 pub const FORMAT: &str = "millrace-trace";
 /// The version that this crate writes. Readers refuse a newer one.
@@ -36,8 +38,12 @@ pub struct Trace {
     pub spans: Vec<Span>,
     /// Points in time that concern every lane, in time order.
     pub marks: Vec<Mark>,
-    /// Spans that were not recorded because a lane's buffer was full.
+    /// Spans that are not here because a lane's buffer was full: the sum over
+    /// [`Lane::dropped`], and in documents that lack that all that is known.
     pub dropped: u64,
+    /// Which spans a lane kept when its buffer was full.
+    #[serde(default)]
+    pub keep: Keep,
 }
 
 /// A row of the chart: one thread.
@@ -47,6 +53,9 @@ pub struct Lane {
     pub name: String,
     /// What runs on it.
     pub kind: LaneKind,
+    /// Spans of the lane that are not in the document because its buffer was full.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped: u64,
 }
 
 /// What kind of thread a lane shows.
@@ -159,6 +168,11 @@ pub struct Span {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
 fn is_none(cause: &Cause) -> bool {
     *cause == Cause::None
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Span {
@@ -283,7 +297,7 @@ mod tests {
             title: "single/naive".into(),
             meta: BTreeMap::from([("workers".to_owned(), "1".to_owned())]),
             origin: 1.5,
-            lanes: vec![Lane { name: "main".into(), kind: LaneKind::Main }],
+            lanes: vec![Lane { name: "main".into(), kind: LaneKind::Main, dropped: 0 }],
             names: vec!["dense.forward".into()],
             spans: vec![Span {
                 lane: 0,
@@ -298,6 +312,7 @@ mod tests {
             }],
             marks: vec![Mark { time: 1, kind: MarkKind::Batch, index: 0 }],
             dropped: 0,
+            keep: Keep::Newest,
         }
     }
 
@@ -306,6 +321,31 @@ mod tests {
         let mut bytes = Vec::new();
         document().write_json(&mut bytes).expect("in-memory write");
         assert_eq!(Trace::read_json(&bytes[..]).expect("own output"), document());
+    }
+
+    #[test]
+    fn losses_name_the_lanes_where_they_are_known() {
+        let mut trace = document();
+        assert!(trace.losses().is_none());
+        trace.dropped = 1;
+        let text = |trace: &Trace| trace.losses().expect("some").to_string();
+        assert_eq!(text(&trace), "1 span was lost");
+        trace.dropped = 7;
+        trace.lanes[0].dropped = 2;
+        trace.lanes.push(Lane { name: "worker 0".into(), kind: LaneKind::Worker, dropped: 5 });
+        assert_eq!(text(&trace), "7 spans were lost, the oldest ones of main (2), worker 0 (5)");
+        let mut bytes = Vec::new();
+        trace.write_json(&mut bytes).expect("in-memory write");
+        assert_eq!(Trace::read_json(&bytes[..]).expect("own output"), trace);
+    }
+
+    #[test]
+    fn documents_from_before_losses_were_told_by_lane_are_read() {
+        let text = r#"{"format": "millrace-trace", "version": 2, "title": "t", "meta": {},
+            "origin": 0, "lanes": [{"name": "main", "kind": "main"}], "names": [], "spans": [],
+            "marks": [], "dropped": 3}"#;
+        let trace = Trace::read_json(text.as_bytes()).expect("a document");
+        assert_eq!((trace.keep, trace.lanes[0].dropped, trace.dropped), (Keep::Oldest, 0, 3));
     }
 
     #[test]

@@ -3,10 +3,15 @@
 //! Each lane (the main thread, each worker) writes spans to its own buffer, without locks; an
 //! idle interval of a worker is cut, when the trace is taken, where the main thread's waits
 //! began to starve the workers (every submitted task had been started) and where they ended. So
-//! each piece carries the cause of the wait that was to blame, or says that no task was ready. While recording is off, a task costs one relaxed load more.
+//! each piece carries the cause of the wait that was to blame, or says that no task was ready.
+//!
+//! A lane's buffer is bounded ([`Builder::trace_capacity`](crate::Builder::trace_capacity)) and
+//! says what it lost ([`Trace::losses`]). While recording is off, a task costs one relaxed load
+//! more.
 
 mod document;
 mod lane;
+mod losses;
 mod names;
 mod recorder;
 
@@ -14,5 +19,6 @@ pub use document::{
     Cause, FORMAT, Lane, LaneKind, Mark, MarkKind, Span, SpanKind, Trace, TraceError, VERSION,
 };
 pub(crate) use lane::{LaneWriter, RawSpan};
+pub use losses::{Keep, Losses};
 pub(crate) use names::NameCache;
 pub(crate) use recorder::Recorder;

@@ -14,6 +14,14 @@ impl NameCache {
     pub(crate) fn number(&mut self, recorder: &Recorder, name: &'static str) -> u32 {
         // A static string is the same name wherever it is found at the same address.
         let key = (name.as_ptr() as usize, name.len());
+        match self.0.get(&key) {
+            Some(number) => *number,
+            None => self.learn(key, recorder, name),
+        }
+    }
+
+    #[cold]
+    fn learn(&mut self, key: (usize, usize), recorder: &Recorder, name: &str) -> u32 {
         *self.0.entry(key).or_insert_with(|| recorder.intern(name))
     }
 }

@@ -10,10 +10,7 @@ use super::lane::{LaneBuffer, LaneWriter, RawSpan};
 use crate::clock::Clock;
 use crate::statistics::Starved;
 
-use super::{Cause, FORMAT, Lane, LaneKind, Mark, MarkKind, Span, SpanKind, Trace, VERSION};
-
-/// Spans that a lane keeps until they are taken: 128 MB each at most.
-const LANE_CAPACITY: usize = 4 << 20;
+use super::{Cause, FORMAT, Keep, Lane, LaneKind, Mark, MarkKind, Span, SpanKind, Trace, VERSION};
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -32,6 +29,7 @@ pub(crate) struct Recorder {
     marks: Mutex<Vec<Mark>>,
     /// When the main thread's waits starved the workers, in time order.
     starved: Mutex<Vec<Starved>>,
+    keep: Keep,
     lanes: Vec<(Lane, Arc<LaneBuffer>)>,
 }
 
@@ -42,15 +40,16 @@ struct Names {
 }
 
 impl Recorder {
-    /// A recorder with a main lane and one for each worker, and their writers in that order.
-    pub(crate) fn new(workers: usize) -> (Self, Vec<LaneWriter>) {
-        let main = Lane { name: "main".into(), kind: LaneKind::Main };
-        let pool =
-            (0..workers).map(|i| Lane { name: format!("worker {i}"), kind: LaneKind::Worker });
+    /// A recorder with a main lane and one for each worker, each of which keeps at most
+    /// `capacity` spans, and their writers in that order.
+    pub(crate) fn new(workers: usize, capacity: usize, keep: Keep) -> (Self, Vec<LaneWriter>) {
+        let lane = |name, kind| Lane { name, kind, dropped: 0 };
+        let main = lane("main".into(), LaneKind::Main);
+        let pool = (0..workers).map(|i| lane(format!("worker {i}"), LaneKind::Worker));
         let (lanes, writers) = std::iter::once(main)
             .chain(pool)
             .map(|lane| {
-                let (buffer, writer) = LaneBuffer::new(LANE_CAPACITY);
+                let (buffer, writer) = LaneBuffer::new(capacity, keep);
                 ((lane, buffer), writer)
             })
             .unzip();
@@ -64,6 +63,7 @@ impl Recorder {
             names: Mutex::default(),
             marks: Mutex::default(),
             starved: Mutex::default(),
+            keep,
             lanes,
         };
         (recorder, writers)
@@ -89,7 +89,6 @@ impl Recorder {
     pub(crate) fn start(&self) {
         for (_, buffer) in &self.lanes {
             buffer.take(|_| {});
-            buffer.take_dropped();
         }
         lock(&self.marks).clear();
         lock(&self.starved).clear();
@@ -146,11 +145,10 @@ impl Recorder {
     ) -> Trace {
         let since = self.since.load(Ordering::Relaxed);
         let until = if self.enabled() { 0 } else { self.until.load(Ordering::Relaxed) };
-        let mut lanes: Vec<Vec<RawSpan>> = Vec::new();
-        let mut dropped = 0;
-        for (lane, (_, buffer)) in self.lanes.iter().enumerate() {
+        let mut lanes: Vec<(Lane, Vec<RawSpan>)> = Vec::new();
+        for (lane, (described, buffer)) in self.lanes.iter().enumerate() {
             let mut spans = Vec::new();
-            buffer.take(|mut span| {
+            let dropped = buffer.take(|mut span| {
                 span.start = span.start.max(since);
                 if span.kind == SpanKind::Idle && until > 0 {
                     span.end = span.end.min(until);
@@ -169,13 +167,12 @@ impl Recorder {
             }
             // A nested wait ends, and so is written, before the span that contains it.
             spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
-            dropped += buffer.take_dropped();
-            lanes.push(spans);
+            lanes.push((Lane { dropped, ..described.clone() }, spans));
         }
         let starved = std::mem::take(&mut *lock(&self.starved));
         let idle_name = self.intern(Cause::NoReadyTask.label());
         let mut spans = Vec::new();
-        for (lane, raw) in lanes.iter().enumerate() {
+        for (lane, (_, raw)) in lanes.iter().enumerate() {
             for span in raw {
                 let mut push = |raw: RawSpan| spans.push(finish(lane as u32, raw, since));
                 if span.kind == SpanKind::Idle && span.cause == Cause::None {
@@ -192,14 +189,15 @@ impl Recorder {
             title,
             meta,
             origin: self.base_unix + since as f64 * 1e-9,
-            lanes: self.lanes.iter().map(|(lane, _)| lane.clone()).collect(),
+            dropped: lanes.iter().map(|(lane, _)| lane.dropped).sum(),
+            keep: self.keep,
+            lanes: lanes.into_iter().map(|(lane, _)| lane).collect(),
             names: self.names(),
             spans,
             marks: marks
                 .into_iter()
                 .map(|mark| Mark { time: mark.time.saturating_sub(since), ..mark })
                 .collect(),
-            dropped,
         }
     }
 }
@@ -304,7 +302,7 @@ mod tests {
 
     #[test]
     fn a_trace_starts_where_recording_was_switched_on() {
-        let (recorder, mut writers) = Recorder::new(1);
+        let (recorder, mut writers) = Recorder::new(1, 1000, Keep::Oldest);
         writers[1].write(span(SpanKind::Task, 0, 1, Cause::None, 0));
         recorder.start();
         let since = recorder.now();
