@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::sync::LazyLock;
 use std::sync::mpsc;
 
 use common::Shared;
@@ -175,9 +176,11 @@ fn a_task_that_became_ready_before_times_were_taken_has_no_delay() {
 
 #[test]
 fn a_kind_is_its_text_wherever_the_text_is_stored() {
+    /// Ten strings, each stored at a place of its own.
+    static NAMES: LazyLock<Vec<String>> =
+        LazyLock::new(|| (0..10).map(|i| format!("kind {}", i % 2)).collect());
     let rt = build(Runtime::builder().workers(2));
-    for i in 0..10 {
-        let name: &'static str = Box::leak(format!("kind {}", i % 2).into_boxed_str());
+    for name in NAMES.iter() {
         rt.spawn(name, (), |()| ()).expect("accepted");
     }
     rt.wait().expect("nothing fails");
