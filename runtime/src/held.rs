@@ -132,7 +132,7 @@ impl Runtime {
         let inner = self.inner();
         let slot = guard.task.slot();
         if let Some(blame) = inner.table.slot(slot).cancelled_by() {
-            let error = inner.submitter().failures.spoilt(blame);
+            let error = inner.submitter().failures().spoilt(blame);
             drop(claim);
             inner.end_guard(slot);
             return Err(error);

@@ -27,7 +27,7 @@ const PREFETCHED: usize = 4;
 /// What the submission lock protects.
 pub(crate) struct Submitter {
     pub(crate) handles: HandleTable,
-    pub(crate) failures: Failures,
+    failures: Failures,
     pub(crate) kinds: SubmittedKinds,
     allocation: Allocation,
     /// Handles to be taken back once no task is unfinished.
@@ -60,10 +60,25 @@ impl Submitter {
         inner.enqueue(slot, &self.queue, None);
     }
 
+    pub(crate) fn failures(&self) -> &Failures {
+        &self.failures
+    }
+
+    /// Changes what is known of failures; whether a wait has to report some is known without the
+    /// lock afterwards.
+    pub(crate) fn change_failures<R>(
+        &mut self,
+        inner: &Inner,
+        change: impl FnOnce(&mut Failures) -> R,
+    ) -> R {
+        let result = change(&mut self.failures);
+        inner.unreported.store(self.failures.unreported(), Ordering::Relaxed);
+        result
+    }
+
     /// Remembers that an ended (or ending) task left no valid data.
     pub(crate) fn spoil(&mut self, inner: &Inner, task: TaskRef, failure: u32) {
         inner.failed.store(true, Ordering::Relaxed);
-        inner.unreported.store(self.failures.unreported(), Ordering::Relaxed);
         self.failures.spoil(task, failure);
         self.failures.prune(self.handles.len(), self.handles.writers());
     }

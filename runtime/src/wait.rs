@@ -7,7 +7,7 @@ use crate::error::WaitError;
 use crate::pool::{Patience, holds, in_task_body};
 use crate::runtime::{Inner, Runtime};
 use crate::sync::{Deadline, Ordering};
-use crate::task::TaskId;
+use crate::task::{Failures, TaskId};
 use crate::trace::Cause;
 
 /// When a wait of that length ends; a time beyond the clock's range is no limit.
@@ -45,10 +45,7 @@ impl Inner {
     }
 
     fn report(&self) -> Result<(), WaitError> {
-        let mut submitter = self.submitter();
-        let result = submitter.failures.report();
-        self.unreported.store(submitter.failures.unreported(), Ordering::Relaxed);
-        result
+        self.submitter().change_failures(self, Failures::report)
     }
 
     fn wait(&self, call: &'static str, deadline: Deadline) -> Result<(), WaitError> {
@@ -96,9 +93,9 @@ impl Inner {
             return Ok(());
         }
         let submitter = self.submitter();
-        match submitter.failures.spoilt_by(task.task) {
+        match submitter.failures().spoilt_by(task.task) {
             None => Ok(()),
-            Some(blame) => Err(submitter.failures.spoilt(blame)),
+            Some(blame) => Err(submitter.failures().spoilt(blame)),
         }
     }
 }

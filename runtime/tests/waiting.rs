@@ -256,3 +256,29 @@ fn everything_that_has_not_started_can_be_cancelled() {
         assert_eq!(cancelled, 1000);
     }
 }
+
+/// A value whose drop panics.
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("on purpose");
+    }
+}
+
+#[test]
+fn a_body_that_panics_when_it_is_dropped_is_reported() {
+    for workers in [0, 1, 2] {
+        let rt = runtime(workers);
+        let cell = Shared::new(&rt);
+        let fails = |_: &mut u64| Err::<(), _>("no");
+        rt.spawn("fails", cell.write(), fails).expect("accepted");
+        rt.wait().expect_err("the first failure");
+        let token = PanicsWhenDropped;
+        let body = move |_: &u64| drop(token);
+        rt.spawn("cancelled", cell.read(), body).expect("accepted");
+        let text = rt.wait().expect_err("a failure of its own").to_string();
+        assert!(text.contains("`cancelled`") && text.contains("dropping its body"), "{text}");
+        rt.wait().expect("reported once");
+    }
+}

@@ -187,10 +187,9 @@ impl Inner {
     /// Records a failure before the task counts as ended: whoever is submitted later and finds
     /// it ended also finds that it failed.
     fn fail(&self, slot: u32, meta: Meta, panicked: bool, message: String) -> u32 {
-        let Meta { name, location, label, sequence } = meta;
-        let failure = TaskFailure { name, label, sequence, location, panicked, message };
+        let failure = TaskFailure::new(meta, panicked, message);
         let mut submitter = self.submitter();
-        let index = submitter.failures.add(failure);
+        let index = submitter.change_failures(self, |failures| failures.add(failure));
         submitter.spoil(self, self.table.current(slot), index);
         index
     }
@@ -202,23 +201,16 @@ impl Inner {
         let dropped = guarded(|| unsafe { cell.discard() });
         self.totals(context.lane).cancelled();
         let mut submitter = self.submitter();
-        submitter.failures.count_cancelled(failure);
         submitter.spoil(self, self.table.current(slot), failure);
-        if let Err(message) = dropped {
-            // SAFETY: still the owner.
-            let meta = unsafe { cell.meta() };
-            let Meta { name, location, label, sequence } = meta;
-            let message = format!("dropping its body: {message}");
-            let panicked = true;
-            submitter.failures.add(TaskFailure {
-                name,
-                label,
-                sequence,
-                location,
-                panicked,
-                message,
-            });
-        }
+        submitter.change_failures(self, |failures| {
+            failures.count_cancelled(failure);
+            if let Err(message) = dropped {
+                // SAFETY: still the owner.
+                let meta = unsafe { cell.meta() };
+                let message = format!("dropping its body: {message}");
+                failures.add(TaskFailure::new(meta, true, message));
+            }
+        });
     }
 
     pub(crate) fn totals(&self, lane: usize) -> &LaneTotals {

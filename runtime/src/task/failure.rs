@@ -4,22 +4,27 @@ use std::collections::HashMap;
 use std::panic::Location;
 use std::sync::Arc;
 
-use super::Label;
+use super::{Label, Meta};
 use crate::error::WaitError;
 use crate::graph::TaskRef;
 
 /// A task whose body panicked or returned an error.
 #[derive(Clone, Debug)]
 pub struct TaskFailure {
-    pub(crate) name: &'static str,
-    pub(crate) label: Label,
-    pub(crate) sequence: u64,
-    pub(crate) location: &'static Location<'static>,
-    pub(crate) panicked: bool,
-    pub(crate) message: String,
+    name: &'static str,
+    label: Label,
+    sequence: u64,
+    location: &'static Location<'static>,
+    panicked: bool,
+    message: String,
 }
 
 impl TaskFailure {
+    pub(crate) fn new(meta: Meta, panicked: bool, message: String) -> Self {
+        let Meta { name, location, label, sequence } = meta;
+        TaskFailure { name, label, sequence, location, panicked, message }
+    }
+
     /// The task's name.
     pub fn name(&self) -> &'static str {
         self.name
