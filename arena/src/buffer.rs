@@ -151,7 +151,7 @@ impl<T: Pod> Buffer<T> {
     }
 
     /// Declares the buffer for a task and takes a lease, unless the task has one already.
-    fn claim(self, claims: &mut Claims<'_>, mode: Mode) -> Result<Claim<T>, SubmitError> {
+    fn claim(self, claims: &mut Claims, mode: Mode) -> Result<Claim<T>, SubmitError> {
         let Span { slot, generation, handle, handles, .. } = self.span;
         let task = claims.task();
         let lease = if claims.first_lease(std::ptr::from_ref(slot).addr()) {
@@ -192,7 +192,7 @@ unsafe impl<T: Pod> Access for Read<T> {
     type Claim = Claim<T>;
     type Data<'a> = &'a [T];
 
-    fn claim(self, claims: &mut Claims<'_>) -> Result<Claim<T>, SubmitError> {
+    fn claim(self, claims: &mut Claims) -> Result<Claim<T>, SubmitError> {
         self.0.claim(claims, Mode::Read)
     }
 
@@ -214,7 +214,7 @@ unsafe impl<T: Pod> Access for Write<T> {
     type Claim = Claim<T>;
     type Data<'a> = &'a mut [T];
 
-    fn claim(self, claims: &mut Claims<'_>) -> Result<Claim<T>, SubmitError> {
+    fn claim(self, claims: &mut Claims) -> Result<Claim<T>, SubmitError> {
         self.0.claim(claims, Mode::Write)
     }
 
@@ -237,7 +237,7 @@ unsafe impl<T: Pod> Access for Overwrite<T> {
     type Claim = Claim<T>;
     type Data<'a> = &'a mut [T];
 
-    fn claim(self, claims: &mut Claims<'_>) -> Result<Claim<T>, SubmitError> {
+    fn claim(self, claims: &mut Claims) -> Result<Claim<T>, SubmitError> {
         self.0.claim(claims, Mode::Overwrite)
     }
 

@@ -141,7 +141,7 @@ unsafe impl<T: Pod> Access for Scratch<T> {
     type Claim = ScratchClaim<T>;
     type Data<'a> = &'a mut [T];
 
-    fn claim(self, _: &mut Claims<'_>) -> Result<ScratchClaim<T>, SubmitError> {
+    fn claim(self, _: &mut Claims) -> Result<ScratchClaim<T>, SubmitError> {
         Ok(ScratchClaim { len: self.len, block: None, elements: PhantomData })
     }
 

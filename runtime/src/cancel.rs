@@ -1,22 +1,7 @@
 //! Cancelling tasks that have not started.
 
-use crate::runtime::{Inner, Runtime};
+use crate::runtime::Runtime;
 use crate::task::{REQUEST, TaskId};
-
-impl Inner {
-    fn cancel(&self, task: TaskId) {
-        // Under the lock no slot gets a new task.
-        let _submitter = self.submitter();
-        if task.runtime == self.id && !self.table.has_ended(task.task) {
-            self.table.slot(task.task.slot()).request_cancel(REQUEST);
-        }
-    }
-
-    fn cancel_all(&self) {
-        let submitter = self.submitter();
-        submitter.unfinished(self, |slot| slot.request_cancel(REQUEST));
-    }
-}
 
 impl Runtime {
     /// Cancels a task that has not started: its body is dropped without being run, and so are
@@ -39,13 +24,19 @@ impl Runtime {
     ///
     /// [`WaitError::Cancelled`]: crate::WaitError::Cancelled
     pub fn cancel(&self, task: TaskId) {
-        self.inner().cancel(task);
+        let inner = self.inner();
+        // Under the lock no slot gets a new task.
+        let _submitter = inner.submitter();
+        if task.runtime == inner.id && !inner.table.has_ended(task.task) {
+            inner.table.slot(task.task.slot()).request_cancel(REQUEST);
+        }
     }
 
     /// Cancels every task that was submitted before and has not started; see
     /// [`cancel`](Self::cancel). Takes time in proportion to the tasks that were ever
     /// unfinished at once.
     pub fn cancel_all(&self) {
-        self.inner().cancel_all();
+        let inner = self.inner();
+        inner.submitter().unfinished(inner, |slot| slot.request_cancel(REQUEST));
     }
 }

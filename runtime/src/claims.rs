@@ -1,6 +1,5 @@
 //! Collecting what one task declares, before it is submitted.
 
-use std::marker::PhantomData;
 use std::ops::Range;
 
 use smallvec::SmallVec;
@@ -32,23 +31,21 @@ impl Claim {
 
 /// What a task declares; an [`Access`] adds to it.
 #[derive(Debug)]
-pub struct Claims<'a> {
+pub struct Claims {
     task: &'static str,
     runtime: u64,
     claims: SmallVec<[Claim; 8]>,
     /// Size of the memory behind all of them.
     bytes: u64,
     leased: SmallVec<[usize; 4]>,
-    /// Claims belong to one call.
-    call: PhantomData<&'a ()>,
 }
 
-impl<'a> Claims<'a> {
+impl Claims {
     /// No claims yet, of a task of that name.
     #[inline]
     pub(crate) fn new(task: &'static str, runtime: u64) -> Self {
         let (claims, leased) = (SmallVec::new(), SmallVec::new());
-        Claims { task, runtime, claims, bytes: 0, leased, call: PhantomData }
+        Claims { task, runtime, claims, bytes: 0, leased }
     }
 
     /// Collects what `access` declares.

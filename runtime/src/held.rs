@@ -85,21 +85,10 @@ impl Runtime {
     /// As for [`acquire`](Self::acquire), except that it may be called while this thread holds
     /// data that conflicts: that gives `None`.
     pub fn try_acquire<A: Access>(&self, access: A) -> Result<Option<Held<A>>, WaitError> {
-        let inner = self.inner();
-        let call = "try_acquire";
-        if in_task_body() {
-            return Err(WaitError::InsideTask { call });
-        }
-        let mut claims = Claims::new(call, inner.id);
-        let claim = claims.collect(access)?;
-        let claims = claims.list();
-        let mut submitter = inner.submitter();
-        if submitter.would_wait(inner, claims) {
-            return Ok(None);
-        }
-        let guard = submitter.guard(inner, call, claims, None)?;
-        drop(submitter);
-        self.hold(guard, claim).map(Some)
+        let wanted = self.guard("try_acquire", access, |submitter, inner, claims| {
+            submitter.would_wait(inner, claims)
+        })?;
+        wanted.map(|(guard, claim)| self.hold(guard, claim)).transpose()
     }
 
     fn acquire_until<A: Access>(
@@ -108,23 +97,35 @@ impl Runtime {
         access: A,
         deadline: Deadline,
     ) -> Result<Held<A>, WaitError> {
+        let wanted = self.guard(call, access, |submitter, inner, claims| {
+            submitter.would_block_itself(inner, claims)
+        })?;
+        let (guard, claim) = wanted.ok_or(WaitError::HoldsGuard { call })?;
+        if !self.inner().wait_for_guard(&guard, deadline) {
+            return Err(WaitError::TimedOut { call });
+        }
+        self.hold(guard, claim)
+    }
+
+    /// Submits a guard for `access`; `None` if `refuse` says so.
+    fn guard<A: Access>(
+        &self,
+        call: &'static str,
+        access: A,
+        refuse: impl FnOnce(&Submitter, &Inner, &[Claim]) -> bool,
+    ) -> Result<Option<(Guard, A::Claim)>, WaitError> {
         let inner = self.inner();
         if in_task_body() {
             return Err(WaitError::InsideTask { call });
         }
         let mut claims = Claims::new(call, inner.id);
         let claim = claims.collect(access)?;
-        let claims = claims.list();
         let mut submitter = inner.submitter();
-        if submitter.would_block_itself(inner, claims) {
-            return Err(WaitError::HoldsGuard { call });
+        if refuse(&submitter, inner, claims.list()) {
+            return Ok(None);
         }
-        let guard = submitter.guard(inner, call, claims, None)?;
-        drop(submitter);
-        if !inner.wait_for_guard(&guard, deadline) {
-            return Err(WaitError::TimedOut { call });
-        }
-        self.hold(guard, claim)
+        let guard = submitter.guard(inner, call, claims.list(), None)?;
+        Ok(Some((guard, claim)))
     }
 
     /// Takes what a granted guard stands for, unless it was never made.
@@ -227,11 +228,12 @@ impl Inner {
             if let Some(blame) = blame {
                 self.submitter().spoil(self, self.table.current(guard), blame);
             }
-            self.table.end(guard, blame, |successor| ready.push(successor));
+            self.table.end(guard, blame, |successor, _| ready.push(successor));
             self.table.free(&[guard]);
             for successor in ready.drain(..).rev() {
-                if !self.table.slot(successor).is_guard() {
-                    self.note_ready(successor, self.time_if_taken());
+                let its = self.table.slot(successor);
+                if !its.is_guard() {
+                    self.note_ready(its, self.time_if_taken());
                     self.submitter().push(self, successor);
                     self.wake_for(1);
                 } else if self.grant(successor) {

@@ -27,7 +27,7 @@
 //! # unsafe impl Access for Read {
 //! #     type Claim = Claim;
 //! #     type Data<'a> = &'a f32;
-//! #     fn claim(self, claims: &mut Claims<'_>) -> Result<Claim, SubmitError> {
+//! #     fn claim(self, claims: &mut Claims) -> Result<Claim, SubmitError> {
 //! #         claims.declare(self.1..self.1 + 1, 0, Mode::Read);
 //! #         Ok(Claim(self.0))
 //! #     }
@@ -36,7 +36,7 @@
 //! # unsafe impl Access for Write {
 //! #     type Claim = Claim;
 //! #     type Data<'a> = &'a mut f32;
-//! #     fn claim(self, claims: &mut Claims<'_>) -> Result<Claim, SubmitError> {
+//! #     fn claim(self, claims: &mut Claims) -> Result<Claim, SubmitError> {
 //! #         claims.declare(self.1..self.1 + 1, 0, Mode::Write);
 //! #         Ok(Claim(self.0))
 //! #     }

@@ -89,8 +89,7 @@ impl Progress {
 static NEXT_ID: StdAtomicU64 = StdAtomicU64::new(1);
 
 impl Inner {
-    /// What the threads share, and the contexts of the pool's threads. A lane of the trace has
-    /// room for so many spans, and keeps these.
+    /// What the threads share, and the contexts of the pool's threads.
     pub(crate) fn new(settings: Settings) -> (Self, Vec<Context>) {
         let Settings { workers, helps, window, timing, schedule, .. } = settings;
         let (recorder, mut writers) =

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::error::Error;
 use std::ops::Range;
 use std::panic::Location;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crossbeam_deque::Worker;
 use smallvec::SmallVec;
@@ -17,7 +17,7 @@ use crate::graph::{Allocation, HandleTable, Need, Slot, TaskRef};
 use crate::pool::{Patience, holds, in_task_body};
 use crate::runtime::{Inner, Runtime};
 use crate::statistics::SubmittedKinds;
-use crate::sync::{MutexGuard, Ordering};
+use crate::sync::{MutexGuard, Ordering, lock_plain};
 use crate::task::{Failures, Job, Label, Meta, Outcome, TaskHandle, TaskId};
 use crate::trace::Cause;
 
@@ -119,10 +119,19 @@ impl Submitter {
     /// Whether a guard with these claims would have to wait.
     pub(crate) fn would_wait(&self, inner: &Inner, claims: &[Claim]) -> bool {
         let mut waits = false;
-        for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()) {
-            self.handles.preview(handle, mode, |task| waits |= !inner.table.has_ended(task));
-        }
+        self.unfinished_needs(inner, claims, |_| waits = true);
         waits
+    }
+
+    /// Calls `each` for the unfinished tasks that these claims would have to wait for.
+    fn unfinished_needs(&self, inner: &Inner, claims: &[Claim], mut each: impl FnMut(TaskRef)) {
+        for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()) {
+            self.handles.preview(handle, mode, |task| {
+                if !inner.table.has_ended(task) {
+                    each(task);
+                }
+            });
+        }
     }
 
     /// Whether a guard with these claims would have to wait, and one of the guards that the
@@ -132,13 +141,7 @@ impl Submitter {
             return false;
         }
         let mut needs: SmallVec<[u32; 8]> = SmallVec::new();
-        for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()) {
-            self.handles.preview(handle, mode, |task| {
-                if !inner.table.has_ended(task) {
-                    needs.push(task.slot());
-                }
-            });
-        }
+        self.unfinished_needs(inner, claims, |task| needs.push(task.slot()));
         let in_the_way = |held| needs.contains(&held) || inner.table.slot(held).has_successors();
         !needs.is_empty() && holds(inner.id, in_the_way)
     }
@@ -263,7 +266,7 @@ impl<'a> TaskBuilder<'a> {
         let place = value.clone();
         let id = self.spawn(access, move |data: A::Data<'_>| {
             let value = body(data)?;
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+            *lock_plain(&place) = Some(value);
             Ok::<(), E>(())
         })?;
         Ok(TaskHandle::new(runtime, id, value))
@@ -308,7 +311,7 @@ struct Order<'a> {
     label: Label,
     priority: i16,
     after: &'a [TaskId],
-    claims: &'a Claims<'a>,
+    claims: &'a Claims,
 }
 
 /// A task that has a slot, under the submission lock; its body has to be filled in.
@@ -350,13 +353,14 @@ impl Inner {
     fn finish(&self, submission: Submission<'_>, order: &Order<'_>) -> TaskId {
         let Submission { mut submitter, task, sequence } = submission;
         let after = order.after.iter().map(|before| Need { task: before.task, order_only: false });
-        if submitter.publish(self, task, order.claims.list(), after) {
-            self.note_ready(task.slot(), self.time_if_taken());
+        let ready = submitter.publish(self, task, order.claims.list(), after);
+        if ready {
+            self.note_ready(self.table.slot(task.slot()), self.time_if_taken());
             submitter.push(self, task.slot());
-            drop(submitter);
+        }
+        drop(submitter);
+        if ready {
             self.wake_for(1);
-        } else {
-            drop(submitter);
         }
         if self.workers() == 0 && !in_task_body() {
             self.run_inline();

@@ -1,5 +1,6 @@
 //! The synchronisation primitives of the protocols, so that `--cfg loom` can model them.
 
+use std::sync::{Mutex as PlainMutex, MutexGuard as PlainGuard};
 use std::time::Instant;
 
 #[cfg(loom)]
@@ -39,6 +40,11 @@ pub(crate) fn park_until(deadline: Deadline) {
 
 /// Locks; a poisoned lock is taken all the same, since no code that may panic runs under ours.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The same for a lock that no model looks at.
+pub(crate) fn lock_plain<T>(mutex: &PlainMutex<T>) -> PlainGuard<'_, T> {
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

@@ -30,20 +30,6 @@ impl Inner {
         Ok(())
     }
 
-    fn wait_until(
-        &self,
-        call: &'static str,
-        cause: Cause,
-        name: &str,
-        condition: impl Fn() -> bool,
-    ) -> Result<(), WaitError> {
-        self.may_wait(call)?;
-        self.record_wait(cause, name, || {
-            self.wait_at(&self.external, Patience::Eager, None, condition)
-        });
-        Ok(())
-    }
-
     fn report(&self) -> Result<(), WaitError> {
         self.submitter().change_failures(self, Failures::report)
     }
@@ -179,7 +165,12 @@ impl Runtime {
         name: &str,
         condition: impl Fn() -> bool,
     ) -> Result<(), WaitError> {
-        self.inner().wait_until(call, cause, name, condition)
+        let inner = self.inner();
+        inner.may_wait(call)?;
+        inner.record_wait(cause, name, || {
+            inner.wait_at(&inner.external, Patience::Eager, None, condition)
+        });
+        Ok(())
     }
 
     /// Lets threads inside [`wait_until`](Self::wait_until) look at their conditions.

@@ -18,7 +18,7 @@ macro_rules! tuple {
 
             #[inline]
             #[expect(non_snake_case, reason = "type names name the parts")]
-            fn claim(self, claims: &mut Claims<'_>) -> Result<Self::Claim, SubmitError> {
+            fn claim(self, claims: &mut Claims) -> Result<Self::Claim, SubmitError> {
                 let ($($name,)*) = self;
                 Ok(($($name.claim(claims)?,)*))
             }
@@ -40,7 +40,7 @@ unsafe impl Access for () {
     type Data<'a> = ();
 
     #[inline]
-    fn claim(self, _: &mut Claims<'_>) -> Result<(), SubmitError> {
+    fn claim(self, _: &mut Claims) -> Result<(), SubmitError> {
         Ok(())
     }
 
@@ -65,7 +65,7 @@ unsafe impl<A: Access> Access for Vec<A> {
     type Claim = Vec<A::Claim>;
     type Data<'a> = Vec<A::Data<'a>>;
 
-    fn claim(self, claims: &mut Claims<'_>) -> Result<Self::Claim, SubmitError> {
+    fn claim(self, claims: &mut Claims) -> Result<Self::Claim, SubmitError> {
         self.into_iter().map(|part| part.claim(claims)).collect()
     }
 
@@ -80,7 +80,7 @@ unsafe impl<A: Access, const N: usize> Access for [A; N] {
     type Claim = [A::Claim; N];
     type Data<'a> = [A::Data<'a>; N];
 
-    fn claim(self, claims: &mut Claims<'_>) -> Result<Self::Claim, SubmitError> {
+    fn claim(self, claims: &mut Claims) -> Result<Self::Claim, SubmitError> {
         let mut parts: [Option<A::Claim>; N] = std::array::from_fn(|_| None);
         for (place, part) in parts.iter_mut().zip(self) {
             *place = Some(part.claim(claims)?);
@@ -99,7 +99,7 @@ unsafe impl<A: Access> Access for Option<A> {
     type Claim = Option<A::Claim>;
     type Data<'a> = Option<A::Data<'a>>;
 
-    fn claim(self, claims: &mut Claims<'_>) -> Result<Self::Claim, SubmitError> {
+    fn claim(self, claims: &mut Claims) -> Result<Self::Claim, SubmitError> {
         self.map(|part| part.claim(claims)).transpose()
     }
 

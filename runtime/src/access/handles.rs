@@ -95,7 +95,7 @@ unsafe impl Access for HandleAccess {
     type Data<'a> = ();
 
     #[inline]
-    fn claim(self, claims: &mut Claims<'_>) -> Result<(), SubmitError> {
+    fn claim(self, claims: &mut Claims) -> Result<(), SubmitError> {
         if claims.runtime_id() != self.runtime {
             let owner = "handles without memory".to_owned();
             return Err(SubmitError::WrongRuntime { task: claims.task(), owner });

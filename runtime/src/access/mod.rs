@@ -64,7 +64,7 @@ pub unsafe trait Access: 'static {
     /// # Errors
     /// When the data cannot be used by a task of that runtime (stale, foreign). What was
     /// declared before the error is undone by dropping the claims.
-    fn claim(self, claims: &mut Claims<'_>) -> Result<Self::Claim, SubmitError>;
+    fn claim(self, claims: &mut Claims) -> Result<Self::Claim, SubmitError>;
 
     /// Borrows the declared data.
     ///

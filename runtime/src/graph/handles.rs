@@ -224,7 +224,7 @@ mod tests {
         for _ in 0..1000 {
             let task = w.task();
             w.claim(0, Mode::Read, task);
-            w.table.end(task.slot(), None, |_| {});
+            w.table.end(task.slot(), None, |_, _| {});
         }
         assert!(w.handles.entries[0].readers.len() <= 2 * PRUNE_FIRST as usize);
     }

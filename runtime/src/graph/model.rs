@@ -74,7 +74,7 @@ impl World {
                 self.private.iter().for_each(|cell| add(cell));
             }
         }
-        self.table.end(slot, None, |successor| self.push(successor));
+        self.table.end(slot, None, |successor, _| self.push(successor));
         self.table.free(&[slot]);
         true
     }

@@ -397,7 +397,7 @@ impl SlotTable {
 
     /// Ends the task in `slot`: no edge can be added any more. Calls `ready` for each successor
     /// that this makes ready. With a `failure`, successors that read its data are cancelled.
-    pub(crate) fn end(&self, slot: u32, failure: Option<u32>, mut ready: impl FnMut(u32)) {
+    pub(crate) fn end(&self, slot: u32, failure: Option<u32>, mut ready: impl FnMut(u32, &Slot)) {
         let head = &self.slot(slot).head;
         let generation = (head.load(Ordering::Relaxed) >> 32) as u32;
         let list = head.swap(pack(generation.wrapping_add(1), Edge::END), Ordering::AcqRel);
@@ -412,7 +412,7 @@ impl SlotTable {
                 target.cancel(failure);
             }
             if target.settle(1) {
-                ready(successor);
+                ready(successor, target);
             }
             edge = next;
         }

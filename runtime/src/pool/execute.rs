@@ -120,14 +120,14 @@ impl Inner {
         let mut next = None;
         let ready = &mut context.ready;
         let mut abandoned = SmallVec::new();
-        self.table.end(slot, failure, |successor| {
-            if self.table.slot(successor).is_guard() {
+        self.table.end(slot, failure, |successor, its| {
+            if its.is_guard() {
                 if self.grant(successor) {
                     abandoned.push(successor);
                 }
                 return;
             }
-            self.note_ready(successor, time);
+            self.note_ready(its, time);
             if let Some(later) = next.replace(successor) {
                 ready.push(later);
             }

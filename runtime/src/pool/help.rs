@@ -87,9 +87,7 @@ impl Inner {
                     unseen = 0;
                     holds = condition();
                     if holds {
-                        if let Some(slot) = next {
-                            self.enqueue(slot, &context.queue, Some(context.lane));
-                        }
+                        next.into_iter().for_each(|slot| context.queue.push(slot));
                         break;
                     }
                 }

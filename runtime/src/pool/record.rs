@@ -3,6 +3,7 @@
 #![allow(unsafe_code, reason = "reads task cells as their owner")]
 
 use super::Context;
+use crate::graph::Slot;
 use crate::runtime::Inner;
 use crate::task::Label;
 use crate::trace::{Cause, RawSpan, SpanKind};
@@ -23,9 +24,9 @@ impl Inner {
     /// Notes that the task in `slot` became ready at `time`, unless that is 0; only by the thread
     /// that made it so, before it queues the task.
     #[inline]
-    pub(crate) fn note_ready(&self, slot: u32, time: u64) {
+    pub(crate) fn note_ready(&self, slot: &Slot, time: u64) {
         if time != 0 {
-            self.table.slot(slot).set_ready_at(time);
+            slot.set_ready_at(time);
         }
     }
 

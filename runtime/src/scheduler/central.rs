@@ -1,14 +1,11 @@
 //! Schedulers with one queue for all workers.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Mutex;
 
 use super::{ReadyTask, Scheduler};
-
-fn lock<T>(queue: &Mutex<T>) -> MutexGuard<'_, T> {
-    queue.lock().unwrap_or_else(PoisonError::into_inner)
-}
+use crate::sync::lock_plain as lock;
 
 /// One queue, oldest ready task first.
 #[derive(Debug, Default)]
@@ -26,69 +23,41 @@ impl Scheduler for Fifo {
     }
 }
 
-/// Tasks by priority, then by age.
+/// Tasks in the order in which they leave: by priority, highest first, then by age.
 #[derive(Debug, Default)]
-pub(super) struct Heap {
-    heap: BinaryHeap<Entry>,
+pub(super) struct ByPriority {
+    tasks: BTreeMap<(Reverse<i16>, u64), ReadyTask>,
     pushed: u64,
 }
 
-/// In the order in which they leave: by priority, then by the order in which they came.
-#[derive(Debug)]
-struct Entry {
-    order: (i16, Reverse<u64>),
-    task: ReadyTask,
-}
-
-impl PartialEq for Entry {
-    fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
-    }
-}
-
-impl Eq for Entry {}
-
-impl PartialOrd for Entry {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Entry {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.order.cmp(&other.order)
-    }
-}
-
-impl Heap {
+impl ByPriority {
     pub(super) fn push(&mut self, task: ReadyTask) {
-        let order = (task.priority, Reverse(self.pushed));
+        self.tasks.insert((Reverse(task.priority), self.pushed), task);
         self.pushed += 1;
-        self.heap.push(Entry { order, task });
     }
 
     pub(super) fn pop(&mut self) -> Option<ReadyTask> {
-        self.heap.pop().map(|entry| entry.task)
+        self.tasks.pop_first().map(|(_, task)| task)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.heap.len()
+        self.tasks.len()
     }
 }
 
 /// One queue, highest priority first, oldest first among equals.
 #[derive(Debug, Default)]
 pub struct Priority {
-    heap: Mutex<Heap>,
+    tasks: Mutex<ByPriority>,
 }
 
 impl Scheduler for Priority {
     fn push(&self, task: ReadyTask, _worker: Option<usize>) {
-        lock(&self.heap).push(task);
+        lock(&self.tasks).push(task);
     }
 
     fn pop(&self, _worker: usize) -> Option<ReadyTask> {
-        lock(&self.heap).pop()
+        lock(&self.tasks).pop()
     }
 }
 

@@ -1,9 +1,10 @@
 //! A schedule that is given: which worker runs which task, in which order.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::sync::Mutex;
 
 use super::{ReadyTask, Scheduler};
+use crate::sync::lock_plain;
 
 /// For each worker, the tasks that it runs, in order, by their place in submission order
 /// ([`TaskId::sequence`](crate::TaskId::sequence)).
@@ -66,7 +67,8 @@ pub struct Static {
 struct State {
     /// What each worker has still to run.
     order: Vec<VecDeque<u64>>,
-    placed: HashMap<u64, usize>,
+    /// All tasks of it.
+    placed: HashSet<u64>,
     /// Ready tasks that are placed, by sequence.
     ready: HashMap<u64, ReadyTask>,
     /// Ready tasks that are not.
@@ -77,22 +79,16 @@ impl Static {
     /// A scheduler that follows `placement` once.
     pub fn new(placement: Placement) -> Self {
         let order: Vec<VecDeque<u64>> = placement.workers.into_iter().map(Into::into).collect();
-        let each = order.iter().enumerate();
-        let placed =
-            each.flat_map(|(worker, tasks)| tasks.iter().map(move |t| (*t, worker))).collect();
+        let placed = order.iter().flatten().copied().collect();
         let (ready, others) = (HashMap::new(), VecDeque::new());
         Static { state: Mutex::new(State { order, placed, ready, others }) }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Scheduler for Static {
     fn push(&self, task: ReadyTask, _worker: Option<usize>) {
-        let mut state = self.state();
-        if state.placed.contains_key(&task.sequence) {
+        let mut state = lock_plain(&self.state);
+        if state.placed.contains(&task.sequence) {
             state.ready.insert(task.sequence, task);
         } else {
             state.others.push_back(task);
@@ -100,7 +96,7 @@ impl Scheduler for Static {
     }
 
     fn pop(&self, worker: usize) -> Option<ReadyTask> {
-        let State { order, placed, ready, others } = &mut *self.state();
+        let State { order, placed, ready, others } = &mut *lock_plain(&self.state);
         let Some(order) = order.get_mut(worker) else { return others.pop_front() };
         let Some(next) = order.front() else { return others.pop_front() };
         let task = ready.remove(next);

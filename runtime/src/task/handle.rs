@@ -1,11 +1,12 @@
 //! Tasks whose bodies return a value.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::TaskId;
 use crate::error::WaitError;
 use crate::runtime::Runtime;
+use crate::sync::lock_plain;
 use crate::wait::deadline;
 
 /// Where a body leaves its value.
@@ -65,7 +66,6 @@ impl<T> TaskHandle<T> {
     }
 
     fn take(&self) -> Result<T, WaitError> {
-        let value = self.value.lock().unwrap_or_else(PoisonError::into_inner).take();
-        value.ok_or(WaitError::Taken)
+        lock_plain(&self.value).take().ok_or(WaitError::Taken)
     }
 }

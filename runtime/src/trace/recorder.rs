@@ -3,18 +3,15 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::lane::{LaneBuffer, LaneWriter, RawSpan};
 use crate::clock::Clock;
 use crate::statistics::Starved;
+use crate::sync::lock_plain as lock;
 
 use super::{Cause, FORMAT, Keep, Lane, LaneKind, Mark, MarkKind, Span, SpanKind, Trace, VERSION};
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// The clock, the switch, the names and the lanes' readable sides.
 pub(crate) struct Recorder {

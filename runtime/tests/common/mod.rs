@@ -53,7 +53,7 @@ unsafe impl Access for Read {
     type Claim = Claim;
     type Data<'a> = &'a u64;
 
-    fn claim(self, claims: &mut Claims<'_>) -> Result<Claim, SubmitError> {
+    fn claim(self, claims: &mut Claims) -> Result<Claim, SubmitError> {
         claims.declare(self.1..self.1 + 1, 0, Mode::Read);
         Ok(self.0)
     }
@@ -69,7 +69,7 @@ unsafe impl Access for Write {
     type Claim = Claim;
     type Data<'a> = &'a mut u64;
 
-    fn claim(self, claims: &mut Claims<'_>) -> Result<Claim, SubmitError> {
+    fn claim(self, claims: &mut Claims) -> Result<Claim, SubmitError> {
         claims.declare(self.1..self.1 + 1, 0, self.2);
         Ok(self.0)
     }
