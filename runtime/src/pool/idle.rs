@@ -6,6 +6,7 @@ use crossbeam_deque::{Steal, Stealer, Worker};
 
 use super::Context;
 use crate::runtime::Inner;
+use crate::statistics::LaneTotals;
 use crate::trace::Recorder;
 
 /// Looks before an idle thread sleeps, least and most. A look with its pause takes 0.1 to 0.5
@@ -116,7 +117,7 @@ pub(crate) fn idle(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool
     }
     context.flush(inner);
     inner.notify_ended();
-    let found = look_or_sleep(inner, context, stop);
+    let found = look_or_sleep(inner, context, timed, stop);
     if timed {
         let end = inner.recorder.now();
         let start = inner.totals(worker).idle_end(end, &inner.totals.clock);
@@ -129,7 +130,12 @@ pub(crate) fn idle(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool
     found
 }
 
-fn look_or_sleep(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool) -> Option<u32> {
+fn look_or_sleep(
+    inner: &Inner,
+    context: &mut Context,
+    timed: bool,
+    stop: impl Fn() -> bool,
+) -> Option<u32> {
     let Context { lane: worker, spin, queue, .. } = context;
     // What was found, or that it is time to stop.
     let look = || take(inner, queue, *worker).map(Some).or_else(|| stop().then_some(None));
@@ -146,10 +152,37 @@ fn look_or_sleep(inner: &Inner, context: &mut Context, stop: impl Fn() -> bool) 
             }
         }
         let start = inner.recorder.now();
-        let found = inner.sleep.sleep(look);
+        let found = sleep(inner, inner.totals(*worker), timed, look);
         spin.slept(inner.recorder.now().saturating_sub(start));
         if let Some(found) = found {
             return found;
         }
     }
+}
+
+/// Sleeps as [`Sleep::sleep`](super::Sleep::sleep) does, and counts that. The thread falls asleep
+/// whenever a look was in vain, and is awake again at the next look or at the end.
+fn sleep<T>(
+    inner: &Inner,
+    totals: &LaneTotals,
+    timed: bool,
+    look: impl Fn() -> Option<T>,
+) -> Option<T> {
+    let time = || timed.then(|| inner.recorder.now());
+    let mut asleep = false;
+    let found = inner.sleep.sleep(|| {
+        if asleep {
+            totals.woke_up(time());
+        }
+        let found = look();
+        asleep = found.is_none();
+        if asleep {
+            totals.falls_asleep(time());
+        }
+        found
+    });
+    if asleep {
+        totals.woke_up(time());
+    }
+    found
 }
