@@ -14,9 +14,16 @@ pub(crate) struct Claim {
     count: u32,
     epoch: u32,
     mode: Mode,
+    /// Size of the memory behind the handles, for statistics.
+    bytes: u64,
 }
 
 impl Claim {
+    /// Size of the memory that it declares.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// Its handles and their mode.
     pub(crate) fn handles(self) -> impl Iterator<Item = (Handle, Mode)> {
         (self.first..self.first + self.count)
@@ -35,21 +42,18 @@ pub struct Claims<'a> {
     task: &'static str,
     runtime: u64,
     claims: &'a mut SmallVec<[Claim; 8]>,
-    /// Size of the memory behind all of them.
-    bytes: &'a mut u64,
     leased: SmallVec<[usize; 4]>,
 }
 
 impl<'a> Claims<'a> {
-    /// Collects what `access` declares, and adds the size of the memory behind it to `bytes`.
+    /// Collects what `access` declares.
     pub(crate) fn collect<A: Access>(
         task: &'static str,
         runtime: u64,
         access: A,
         into: &'a mut SmallVec<[Claim; 8]>,
-        bytes: &'a mut u64,
     ) -> Result<A::Claim, SubmitError> {
-        let mut claims = Claims { task, runtime, claims: into, bytes, leased: SmallVec::new() };
+        let mut claims = Claims { task, runtime, claims: into, leased: SmallVec::new() };
         let claim = access.claim(&mut claims)?;
         claims.check()?;
         Ok(claim)
@@ -66,18 +70,19 @@ impl<'a> Claims<'a> {
         self.runtime
     }
 
-    /// Declares one access to the handles `range`, under `epoch` (see [`Handle`]).
+    /// Declares one access to the handles `range`, under `epoch` (see [`Handle`]), without
+    /// memory behind them.
     pub fn declare(&mut self, range: Range<u32>, epoch: u32, mode: Mode) {
-        let claim = Claim { first: range.start, count: range.end - range.start, epoch, mode };
-        self.claims.push(claim);
+        self.declare_bytes(range, epoch, mode, 0);
     }
 
-    /// Says that there are `bytes` of memory behind a declared access: what the body is handed.
-    /// The sum over a kind's tasks is in
+    /// Declares one access to the handles `range`, under `epoch`, which stand for `bytes` of
+    /// memory: what the body is handed. The sum over a kind's tasks is in
     /// [`KindStatistics::bytes`](crate::KindStatistics::bytes).
-    #[inline]
-    pub fn add_bytes(&mut self, bytes: usize) {
-        *self.bytes += bytes as u64;
+    pub fn declare_bytes(&mut self, range: Range<u32>, epoch: u32, mode: Mode, bytes: usize) {
+        let Range { start: first, end } = range;
+        let bytes = bytes as u64;
+        self.claims.push(Claim { first, count: end - first, epoch, mode, bytes });
     }
 
     /// True the first time that it is called with `key` for this task: one task takes one lease
@@ -157,13 +162,8 @@ mod tests {
             list in prop::collection::vec((0u32..200, 0u32..6, modes()), 0..40)
         ) {
             let mut store: SmallVec<[Claim; 8]> = SmallVec::new();
-            let mut claims = Claims {
-                task: "t",
-                runtime: 0,
-                claims: &mut store,
-                bytes: &mut 0,
-                leased: SmallVec::new(),
-            };
+            let mut claims =
+                Claims { task: "t", runtime: 0, claims: &mut store, leased: SmallVec::new() };
             for (first, count, mode) in &list {
                 claims.declare(*first..first + count, 0, *mode);
             }

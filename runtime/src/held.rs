@@ -64,7 +64,7 @@ impl Runtime {
             return Err(WaitError::InsideTask { call });
         }
         let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
-        let claim = Claims::collect(call, inner.id, access, &mut claims, &mut 0)?;
+        let claim = Claims::collect(call, inner.id, access, &mut claims)?;
         let mut submitter = inner.submitter();
         if submitter.would_block_itself(inner, &claims) {
             return Err(WaitError::HoldsGuard { call });

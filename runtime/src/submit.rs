@@ -160,10 +160,9 @@ impl<'a> TaskBuilder<'a> {
         let inner = runtime.inner();
         inner.wait_for_room();
         let mut claims: SmallVec<[Claim; 8]> = SmallVec::new();
-        let mut bytes = 0;
-        let claim = Claims::collect(name, inner.id, access, &mut claims, &mut bytes)?;
+        let claim = Claims::collect(name, inner.id, access, &mut claims)?;
         let job = Job::<A, F>::new(claim, body);
-        let id = inner.submit(Meta { name, location, label, sequence: 0 }, &claims, bytes, job)?;
+        let id = inner.submit(Meta { name, location, label, sequence: 0 }, &claims, job)?;
         if inner.workers() == 0 && !in_task_body() {
             inner.run_inline();
         }
@@ -176,7 +175,6 @@ impl Inner {
         &self,
         mut meta: Meta,
         claims: &[Claim],
-        bytes: u64,
         job: Job<A, F>,
     ) -> Result<TaskId, SubmitError>
     where
@@ -203,14 +201,14 @@ impl Inner {
         let slot = self.table.slot(task.slot());
         let timed = self.takes_times();
         if timed {
-            slot.set_kind(submitter.kinds.note(&self.recorder, meta.name, bytes));
+            slot.set_kind(submitter.kinds.note(&self.recorder, meta.name, claims));
         }
         // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
         unsafe { slot.cell.fill(meta, job) };
         let ready = submitter.publish(self, task, claims);
         if ready {
             if timed {
-                slot.set_ready_at(self.recorder.now());
+                self.note_ready_now(task.slot());
             }
             submitter.push(task.slot());
             drop(submitter);

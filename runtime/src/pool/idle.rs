@@ -20,7 +20,7 @@ const SHORT_SLEEP_NS: u64 = 200_000;
 /// tasks a look finds.
 const PAUSES: u32 = 150;
 /// A thread that comes back for tasks sooner than this got tiny ones: it pauses first.
-const TINY_NS: u64 = 1_000;
+const TINY_NS: u64 = 800;
 /// After so many looks the thread offers its core to others before each further one.
 const YIELD_AFTER: u32 = 32;
 

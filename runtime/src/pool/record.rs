@@ -29,6 +29,12 @@ impl Inner {
         }
     }
 
+    /// Notes that the task in `slot` becomes ready now; as above.
+    #[cold] // Keeps it out of the way of tasks whose times are not taken.
+    pub(crate) fn note_ready_now(&self, slot: u32) {
+        self.table.slot(slot).set_ready_at(self.recorder.now());
+    }
+
     /// The body of the task in `slot` begins now; returns the time. What is needed about the task
     /// afterwards is fetched meanwhile: another core wrote it.
     #[inline]
@@ -41,7 +47,7 @@ impl Inner {
     ///
     /// # Safety
     /// The calling thread owns the cell of the slot, and it is filled.
-    #[inline(never)] // Keeps it out of the way of tasks whose times are not taken.
+    #[cold] // Keeps it out of the way of tasks whose times are not taken.
     pub(super) unsafe fn body_ended(&self, slot: u32, start: u64, context: &mut Context) -> u64 {
         let end = self.recorder.now();
         let slot = self.table.slot(slot);

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::durations::{DurationSum, DurationTotals, Durations};
+use crate::claims::Claim;
 use crate::trace::{NameCache, Recorder};
 
 /// Totals of the tasks of one name. Collected while timing is on
@@ -119,10 +120,16 @@ pub(crate) struct SubmittedKinds {
 }
 
 impl SubmittedKinds {
-    /// Counts a task that declares `bytes`; returns the number of its name.
-    #[inline(never)] // Keeps it out of the way of tasks whose times are not taken.
-    pub(crate) fn note(&mut self, recorder: &Recorder, name: &'static str, bytes: u64) -> u32 {
+    /// Counts a task that declares `claims`; returns the number of its name.
+    #[cold] // Keeps it out of the way of tasks whose times are not taken.
+    pub(crate) fn note(
+        &mut self,
+        recorder: &Recorder,
+        name: &'static str,
+        claims: &[Claim],
+    ) -> u32 {
         let kind = self.names.number(recorder, name);
+        let bytes = claims.iter().map(Claim::bytes).sum();
         match self.bytes.get_mut(kind as usize) {
             Some(total) => *total += bytes,
             None => {
