@@ -163,8 +163,8 @@ impl<T: Pod> Buffer<T> {
         if claims.runtime_id() != slot.runtime_id() {
             return Err(SubmitError::WrongRuntime { task, owner: slot.name().to_owned() });
         }
-        claims.declare(handle..handle + handles, generation, mode);
-        claims.add_bytes(self.len * size_of::<T>());
+        let bytes = self.len * size_of::<T>();
+        claims.declare_bytes(handle..handle + handles, generation, mode, bytes);
         Ok(Claim { data: self.data, len: self.len, _lease: lease })
     }
 }

@@ -62,6 +62,12 @@ pub struct TimeReport {
     pub main_waits: Vec<WaitTime>,
     /// Seconds for which workers were idle, per cause, summed over the workers.
     pub worker_idle: Vec<CauseTime>,
+    /// Seconds of that in which they were awake and looked for tasks, summed over the workers.
+    pub worker_looking: f64,
+    /// Seconds of that in which they slept, summed over the workers.
+    pub worker_sleeping: f64,
+    /// How often they fell asleep.
+    pub worker_sleeps: u64,
     /// Seconds for which workers ran bodies, summed over the workers.
     pub worker_busy: f64,
     /// Seconds for which the main thread ran bodies: all of them where there is no worker.
@@ -183,6 +189,9 @@ impl TimeReport {
         TimeReport {
             main_waits: waits.collect(),
             worker_idle: Cause::ALL.into_iter().map(idle).collect(),
+            worker_looking: seconds(workers.iter().map(|worker| worker.looking_ns).sum()),
+            worker_sleeping: seconds(workers.iter().map(|worker| worker.sleeping_ns).sum()),
+            worker_sleeps: workers.iter().map(|worker| worker.sleeps).sum(),
             worker_busy: seconds(workers.iter().map(|worker| worker.busy_ns).sum()),
             main_busy: seconds(statistics.inline.busy_ns),
             workers: workers.len(),
@@ -360,6 +369,9 @@ pub(crate) fn example(combination: Combination) -> RunResult {
                 seconds: 0.5,
             }],
             worker_idle: vec![CauseTime { cause: Cause::Barrier, seconds: 1.0 }],
+            worker_looking: 0.25,
+            worker_sleeping: 0.75,
+            worker_sleeps: 120,
             worker_busy: 2.5,
             main_busy: 0.0,
             workers: 2,

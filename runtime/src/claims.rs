@@ -82,18 +82,20 @@ impl Claims {
         self.runtime
     }
 
-    /// Declares one access to the handles `range`, under `epoch` (see [`Handle`]).
+    /// Declares one access to the handles `range`, under `epoch` (see [`Handle`]), without
+    /// memory behind them.
     #[inline]
     pub fn declare(&mut self, range: Range<u32>, epoch: u32, mode: Mode) {
-        let claim = Claim { first: range.start, count: range.end - range.start, epoch, mode };
-        self.claims.push(claim);
+        self.declare_bytes(range, epoch, mode, 0);
     }
 
-    /// Says that there are `bytes` of memory behind a declared access: what the body is handed.
-    /// The sum over a kind's tasks is in
+    /// Declares one access to the handles `range`, under `epoch`, which stand for `bytes` of
+    /// memory: what the body is handed. The sum over a kind's tasks is in
     /// [`KindStatistics::bytes`](crate::KindStatistics::bytes).
     #[inline]
-    pub fn add_bytes(&mut self, bytes: usize) {
+    pub fn declare_bytes(&mut self, range: Range<u32>, epoch: u32, mode: Mode, bytes: usize) {
+        let Range { start: first, end } = range;
+        self.claims.push(Claim { first, count: end - first, epoch, mode });
         self.bytes += bytes as u64;
     }
 

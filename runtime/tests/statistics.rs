@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 use std::sync::mpsc;
 
 use common::Shared;
-use millrace_runtime::{Builder, Runtime, Statistics};
+use millrace_runtime::trace::Cause;
+use millrace_runtime::{Builder, Runtime, Statistics, WorkerStatistics};
 
 fn build(builder: Builder) -> Runtime {
     builder.build().expect("a runtime")
@@ -32,6 +33,36 @@ fn mixed_tasks(rt: &Runtime) {
     rt.wait().expect("nothing fails");
 }
 
+fn check_idle_time(worker: &WorkerStatistics) {
+    let away = worker.idle_ns[&Cause::MainBusy];
+    assert_eq!(worker.looking_ns + worker.sleeping_ns + away, worker.idle_total_ns());
+}
+
+/// Reads until `condition` holds; it will, however long that takes.
+fn read_until(rt: &Runtime, condition: impl Fn(&Statistics) -> bool) -> Statistics {
+    loop {
+        let statistics = rt.statistics();
+        if condition(&statistics) {
+            return statistics;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn is_asleep(worker: &WorkerStatistics) -> bool {
+    worker.sleeps == worker.wakeups + 1
+}
+
+/// A reading while each worker sleeps, or is away: none is about to note something that belongs
+/// to the time before.
+fn settled(rt: &Runtime, helps: bool) -> Statistics {
+    let present = usize::from(helps);
+    let quiet = |now: &Statistics| now.workers.iter().skip(present).all(is_asleep);
+    // A microsecond is more than the threads' clocks differ.
+    let seen = read_until(rt, quiet).at_ns + 1000;
+    read_until(rt, |now| quiet(now) && now.at_ns > seen)
+}
+
 /// Kinds and workers are two sums over the same tasks, and a worker's time has three parts.
 fn check_totals(statistics: &Statistics) {
     let threads = || statistics.workers.iter().chain([&statistics.inline]);
@@ -43,6 +74,7 @@ fn check_totals(statistics: &Statistics) {
     for worker in &statistics.workers {
         let sum = worker.busy_ns + worker.scheduling_ns + worker.idle_total_ns();
         assert_eq!(sum, statistics.at_ns);
+        check_idle_time(worker);
     }
     for (name, kind) in &statistics.kinds {
         assert_eq!(kind.delay.count(), kind.body.count(), "{name}");
@@ -57,7 +89,7 @@ fn kinds_and_workers_are_two_sums_over_the_same_tasks() {
     for (workers, helps) in [(0, false), (1, false), (2, false), (3, true)] {
         let rt = build(Runtime::builder().workers(workers).main_helps(helps));
         mixed_tasks(&rt);
-        let first = rt.statistics();
+        let first = settled(&rt, helps);
         assert!(first.timed);
         check_totals(&first);
         let counts: Vec<_> =
@@ -66,7 +98,7 @@ fn kinds_and_workers_are_two_sums_over_the_same_tasks() {
 
         rt.spawn("last", (), |()| ()).expect("accepted");
         rt.wait().expect("nothing fails");
-        let difference = rt.statistics().since(&first);
+        let difference = settled(&rt, helps).since(&first);
         check_totals(&difference);
         assert_eq!(difference.kinds.keys().collect::<Vec<_>>(), ["last"]);
     }
@@ -207,4 +239,40 @@ fn a_reading_can_be_taken_while_tasks_run() {
     stop.send(()).expect("the reader runs");
     thread.join().expect("no panic");
     check_totals(&rt.statistics());
+}
+
+#[test]
+fn idle_threads_look_for_tasks_then_sleep() {
+    for timing in [true, false] {
+        let rt = build(Runtime::builder().workers(2).timing(timing));
+        let first = settled(&rt, false);
+        rt.spawn("wakes", (), |()| ()).expect("accepted");
+        rt.wait().expect("nothing fails");
+        let wakeups = |of: &Statistics| of.workers.iter().map(|w| w.wakeups).sum::<u64>();
+        assert!(wakeups(&settled(&rt, false)) > wakeups(&first));
+        let second = settled(&rt, false);
+        let later = read_until(&rt, |now| now.at_ns > second.at_ns);
+        for (worker, later_worker) in second.workers.iter().zip(&later.workers) {
+            check_idle_time(worker);
+            if timing {
+                assert!(worker.looking_ns > 0, "it looked before it slept");
+                if later_worker.sleeps == worker.sleeps {
+                    let slept = later_worker.sleeping_ns - worker.sleeping_ns;
+                    assert_eq!(slept, later.at_ns - second.at_ns, "asleep all the time");
+                }
+            } else {
+                assert_eq!((worker.looking_ns, worker.sleeping_ns), (0, 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_is_away_neither_looks_nor_sleeps() {
+    let rt = build(Runtime::builder().workers(2).main_helps(true));
+    let statistics = rt.statistics();
+    let away = &statistics.workers[0];
+    check_idle_time(away);
+    assert!(away.idle_ns[&Cause::MainBusy] > 0);
+    assert_eq!((away.looking_ns, away.sleeping_ns, away.sleeps, away.wakeups), (0, 0, 0, 0));
 }

@@ -6,6 +6,7 @@ use crossbeam_deque::{Steal, Stealer, Worker};
 
 use super::Context;
 use crate::runtime::Inner;
+use crate::statistics::LaneTotals;
 use crate::sync::Deadline;
 use crate::trace::Recorder;
 
@@ -20,7 +21,7 @@ const SHORT_SLEEP_NS: u64 = 200_000;
 /// tasks a look finds.
 const PAUSES: u32 = 150;
 /// A thread that comes back for tasks sooner than this got tiny ones: it pauses first.
-const TINY_NS: u64 = 1_000;
+const TINY_NS: u64 = 800;
 /// After so many looks the thread offers its core to others before each further one.
 const YIELD_AFTER: u32 = 32;
 
@@ -131,7 +132,7 @@ pub(crate) fn idle(
     }
     context.flush(inner);
     inner.notify_ended();
-    let found = look_or_sleep(inner, context, deadline, stop);
+    let found = look_or_sleep(inner, context, timed, deadline, stop);
     if timed {
         let end = inner.recorder.now();
         let start = inner.totals(worker).idle_end(end, &inner.totals.clock);
@@ -147,6 +148,7 @@ pub(crate) fn idle(
 fn look_or_sleep(
     inner: &Inner,
     context: &mut Context,
+    timed: bool,
     deadline: Deadline,
     stop: impl Fn() -> bool,
 ) -> Option<u32> {
@@ -166,10 +168,38 @@ fn look_or_sleep(
             }
         }
         let start = inner.recorder.now();
-        let found = inner.sleep.sleep(deadline, look);
+        let found = sleep(inner, inner.totals(*worker), timed, deadline, look);
         spin.slept(inner.recorder.now().saturating_sub(start));
         if let Some(found) = found {
             return found;
         }
     }
+}
+
+/// Sleeps as [`Sleep::sleep`](super::Sleep::sleep) does, and counts that. The thread falls asleep
+/// whenever a look was in vain, and is awake again at the next look or at the end.
+fn sleep<T>(
+    inner: &Inner,
+    totals: &LaneTotals,
+    timed: bool,
+    deadline: Deadline,
+    look: impl Fn() -> Option<T>,
+) -> Option<T> {
+    let time = || timed.then(|| inner.recorder.now());
+    let mut asleep = false;
+    let found = inner.sleep.sleep(deadline, || {
+        if asleep {
+            totals.woke_up(time());
+        }
+        let found = look();
+        asleep = found.is_none();
+        if asleep {
+            totals.falls_asleep(time());
+        }
+        found
+    });
+    if asleep {
+        totals.woke_up(time());
+    }
+    found
 }

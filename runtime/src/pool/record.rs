@@ -42,7 +42,7 @@ impl Inner {
     ///
     /// # Safety
     /// The calling thread owns the cell of the slot, and it is filled.
-    #[inline(never)] // Keeps it out of the way of tasks whose times are not taken.
+    #[cold] // Keeps it out of the way of tasks whose times are not taken.
     pub(super) unsafe fn body_ended(&self, slot: u32, start: u64, context: &mut Context) -> u64 {
         let end = self.recorder.now();
         let slot = self.table.slot(slot);

@@ -29,6 +29,8 @@ struct CauseClockState {
     depth: u32,
     current: Option<Waiting>,
     starved_since: Option<u64>,
+    /// When the wait in progress began or workers were last fed: they starve later than that.
+    fed: u64,
 }
 
 /// A wait in progress: its cause, and the name that it has in a trace.
@@ -50,6 +52,7 @@ pub(crate) struct Starved {
 impl CauseClockState {
     fn feed(&mut self, now: u64) -> Option<Starved> {
         let Waiting { cause, name } = self.current?;
+        self.fed = self.fed.max(now);
         let start = self.starved_since.take()?;
         if let Some(index) = cause.index() {
             self.times[index] += now.saturating_sub(start);
@@ -74,6 +77,7 @@ impl CauseClock {
         state.depth += 1;
         if state.depth == 1 {
             state.current = Some(Waiting { cause, name });
+            state.fed = now;
             state.starved_since = (cause == Cause::Window).then_some(now);
             self.waiting.store(true, Ordering::Relaxed);
         }
@@ -83,7 +87,9 @@ impl CauseClock {
     pub(crate) fn starve(&self, now: u64) {
         let mut state = self.state();
         if state.current.is_some() {
-            state.starved_since.get_or_insert(now);
+            // Whoever noticed may have been held up since, even since before the wait.
+            let since = now.max(state.fed);
+            state.starved_since.get_or_insert(since);
         }
     }
 

@@ -43,12 +43,15 @@ fn table(f: &mut Formatter<'_>, columns: &[Column], rows: &[Vec<String>]) -> fmt
 
 fn worker_row(name: String, worker: &WorkerStatistics) -> Vec<String> {
     let idle = worker.idle_total_ns();
-    let times = [worker.busy_ns, worker.scheduling_ns, idle].map(|ns| Time(ns).to_string());
+    let (looking, sleeping) = (worker.looking_ns, worker.sleeping_ns);
+    let times = [worker.busy_ns, worker.scheduling_ns, idle, looking, sleeping];
+    let times = times.map(|ns| Time(ns).to_string());
+    let sleeps = worker.sleeps.to_string();
     let causes = worker.idle_ns.iter().filter(|(_, ns)| **ns > 0);
     let causes: Vec<_> =
         causes.map(|(cause, ns)| format!("{} {}", cause.label(), Time(*ns))).collect();
     let counts = [worker.tasks, worker.cancelled].map(|count| count.to_string());
-    [name].into_iter().chain(counts).chain(times).chain([causes.join(", ")]).collect()
+    [name].into_iter().chain(counts).chain(times).chain([sleeps, causes.join(", ")]).collect()
 }
 
 fn kind_row(name: &str, kind: &KindStatistics) -> Vec<String> {
@@ -80,7 +83,10 @@ impl Display for Statistics {
             ("busy", true),
             ("scheduling", true),
             ("idle", true),
-            ("of that", false),
+            ("looking", true),
+            ("sleeping", true),
+            ("sleeps", true),
+            ("idle by cause", false),
         ];
         let workers = self.workers.iter().enumerate();
         let mut rows: Vec<_> =
@@ -128,14 +134,29 @@ mod tests {
     fn columns_line_up() {
         let mut statistics = Statistics { at_ns: 100, timed: true, ..Statistics::default() };
         let idle_ns = [(Cause::Drain, 20), (Cause::Window, 0)].into();
-        let worker = WorkerStatistics { tasks: 12, busy_ns: 70, idle_ns, ..Default::default() };
-        statistics.workers = vec![worker.with_scheduling(100)];
+        let worker = WorkerStatistics {
+            tasks: 12,
+            busy_ns: 70,
+            idle_ns,
+            sleeping_ns: 15,
+            sleeps: 3,
+            ..WorkerStatistics::default()
+        };
+        statistics.workers = vec![worker.with_scheduling(100).with_looking()];
         let kind = KindStatistics { bytes: 4096, ..KindStatistics::default() };
         statistics.kinds = [("dense.forward".to_owned(), kind)].into();
         let text = statistics.to_string();
         let lines: Vec<_> = text.lines().collect();
-        assert_eq!(lines[0], "worker  tasks  cancelled   busy  scheduling   idle  of that");
-        assert_eq!(lines[1], "0          12          0  70 ns       10 ns  20 ns  drain 20 ns");
+        assert_eq!(
+            lines[0],
+            "worker  tasks  cancelled   busy  scheduling   idle  looking  sleeping  sleeps  \
+             idle by cause"
+        );
+        assert_eq!(
+            lines[1],
+            "0          12          0  70 ns       10 ns  20 ns     5 ns     15 ns       3  \
+             drain 20 ns"
+        );
         assert!(lines[3].starts_with("kind           tasks  total"), "{text}");
         assert!(lines[4].starts_with("dense.forward      0   0 ns"), "{text}");
         assert!(lines[4].ends_with("   4096"), "{text}");

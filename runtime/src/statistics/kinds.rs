@@ -120,7 +120,7 @@ pub(crate) struct SubmittedKinds {
 
 impl SubmittedKinds {
     /// Counts a task that declares `bytes`; returns the number of its name.
-    #[inline(never)] // Keeps it out of the way of tasks whose times are not taken.
+    #[cold] // Keeps it out of the way of tasks whose times are not taken.
     pub(crate) fn note(&mut self, recorder: &Recorder, name: &'static str, bytes: u64) -> u32 {
         let kind = self.names.number(recorder, name);
         match self.bytes.get_mut(kind as usize) {

@@ -23,7 +23,8 @@ use crate::trace::Cause;
 ///
 /// Workers count a task when it ends; idle intervals in progress are counted up to the reading.
 /// So a reading is exact while nothing runs, for example after
-/// [`Runtime::wait`](crate::Runtime::wait).
+/// [`Runtime::wait`](crate::Runtime::wait); a worker that is about to go idle by then may still
+/// have to note that.
 ///
 /// Displayed, a reading is a table of the workers and one of the kinds of tasks:
 ///
@@ -64,7 +65,8 @@ pub struct Statistics {
 }
 
 /// Totals of one worker. Its time is spent in bodies, idle, or scheduling: the three add up to
-/// the time since the runtime was built ([`Statistics::at_ns`]), exactly while nothing runs.
+/// the time since the runtime was built ([`Statistics::at_ns`]). A body in progress counts as
+/// scheduling until it ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkerStatistics {
     /// Bodies run.
@@ -79,12 +81,35 @@ pub struct WorkerStatistics {
     pub scheduling_ns: u64,
     /// Time without a ready task, by cause, in nanoseconds. 0 when timing is off.
     pub idle_ns: BTreeMap<Cause, u64>,
+    /// The part of the idle time in which the thread was awake and looked for tasks, in
+    /// nanoseconds: the processor time that looking costs, at most, for the thread offers its
+    /// core to others meanwhile.
+    ///
+    /// Idle time is looking, sleeping, or ([`Cause::MainBusy`]) being away:
+    /// `looking_ns + sleeping_ns + idle_ns[&Cause::MainBusy]` is
+    /// [`idle_total_ns`](Self::idle_total_ns).
+    pub looking_ns: u64,
+    /// The part of the idle time in which the thread slept, in nanoseconds.
+    pub sleeping_ns: u64,
+    /// How often it fell asleep. Counted without timing, too.
+    pub sleeps: u64,
+    /// How often it woke up: as often, or once less while it sleeps. Counted without timing, too.
+    pub wakeups: u64,
 }
 
 impl WorkerStatistics {
     /// Idle time over all causes, in nanoseconds.
     pub fn idle_total_ns(&self) -> u64 {
         self.idle_ns.values().sum()
+    }
+
+    /// Takes the idle time that is neither sleeping nor being away as looking.
+    fn with_looking(self) -> Self {
+        let away = self.idle_ns.get(&Cause::MainBusy).copied().unwrap_or(0);
+        let present = self.idle_total_ns() - away;
+        // A sleep that ended since the time of the reading was taken counts as a whole.
+        let sleeping_ns = self.sleeping_ns.min(present);
+        WorkerStatistics { looking_ns: present - sleeping_ns, sleeping_ns, ..self }
     }
 
     /// Takes what is left of `elapsed_ns` as scheduling time.
@@ -94,7 +119,7 @@ impl WorkerStatistics {
     }
 
     fn since(&self, earlier: &Self) -> Self {
-        WorkerStatistics {
+        let since = WorkerStatistics {
             tasks: self.tasks - earlier.tasks,
             cancelled: self.cancelled - earlier.cancelled,
             busy_ns: self.busy_ns - earlier.busy_ns,
@@ -108,7 +133,13 @@ impl WorkerStatistics {
                     (*cause, ns.saturating_sub(earlier))
                 })
                 .collect(),
-        }
+            looking_ns: 0,
+            // As above: the end of a sleep in progress may turn out to lie a little earlier.
+            sleeping_ns: self.sleeping_ns.saturating_sub(earlier.sleeping_ns),
+            sleeps: self.sleeps - earlier.sleeps,
+            wakeups: self.wakeups - earlier.wakeups,
+        };
+        since.with_looking()
     }
 }
 
@@ -174,6 +205,11 @@ pub(crate) struct LaneTotals {
 struct IdleTotals {
     times: CauseTimes,
     since: Option<Interval>,
+    /// How long the thread slept, within idle intervals.
+    sleeping: u64,
+    asleep_since: Option<u64>,
+    sleeps: u64,
+    wakeups: u64,
 }
 
 /// An idle interval in progress.
@@ -211,6 +247,11 @@ impl IdleTotals {
             }
         }
         times
+    }
+
+    /// The time asleep, including the sleep in progress up to `now`.
+    fn sleeping_until(&self, now: u64) -> u64 {
+        self.sleeping + self.asleep_since.map_or(0, |since| now.saturating_sub(since))
     }
 }
 
@@ -252,6 +293,23 @@ impl LaneTotals {
         idle.since.take().map(|interval| interval.start)
     }
 
+    /// The thread falls asleep, at the time `now` if it is known.
+    pub(crate) fn falls_asleep(&self, now: Option<u64>) {
+        let mut idle = self.idle_totals();
+        idle.sleeps += 1;
+        idle.asleep_since = now;
+    }
+
+    /// The thread has woken up, at the time `now` if it is known.
+    pub(crate) fn woke_up(&self, now: Option<u64>) {
+        let mut idle = self.idle_totals();
+        idle.wakeups += 1;
+        if let Some(now) = now {
+            idle.sleeping = idle.sleeping_until(now);
+        }
+        idle.asleep_since = None;
+    }
+
     /// When the idle interval in progress began, and its cause, if that is known already.
     pub(crate) fn idle_since(&self) -> Option<(u64, Cause)> {
         let since = self.idle_totals().since?;
@@ -259,15 +317,20 @@ impl LaneTotals {
     }
 
     pub(crate) fn read(&self, now: u64, clock: &CauseClock) -> WorkerStatistics {
-        let idle = self.idle_totals().until(now, clock);
+        let idle = self.idle_totals();
         let load = |total: &AtomicU64| total.load(Ordering::Relaxed);
-        WorkerStatistics {
+        let read = WorkerStatistics {
             tasks: load(&self.tasks),
             cancelled: load(&self.cancelled),
             busy_ns: load(&self.busy),
             scheduling_ns: 0,
-            idle_ns: Cause::ALL.into_iter().zip(idle).collect(),
-        }
+            idle_ns: Cause::ALL.into_iter().zip(idle.until(now, clock)).collect(),
+            looking_ns: 0,
+            sleeping_ns: idle.sleeping_until(now),
+            sleeps: idle.sleeps,
+            wakeups: idle.wakeups,
+        };
+        read.with_looking()
     }
 }
 
@@ -356,5 +419,59 @@ mod tests {
         assert_eq!(idle[&Cause::Window], 30);
         assert_eq!(idle[&Cause::NoReadyTask], 70);
         assert_eq!(idle.values().sum::<u64>(), 130);
+    }
+
+    #[test]
+    fn news_of_starvation_from_before_the_wait_count_from_its_beginning() {
+        let clock = CauseClock::default();
+        clock.begin(Cause::Drain, 1, 100);
+        clock.starve(40);
+        assert_eq!(clock.read(130).iter().sum::<u64>(), 30);
+        assert_eq!(clock.feed(140).map(|starved| (starved.start, starved.end)), Some((100, 140)));
+        clock.starve(120);
+        assert_eq!(clock.end(150).map(|starved| (starved.start, starved.end)), Some((140, 150)));
+        assert_eq!(clock.read(200).iter().sum::<u64>(), 50);
+    }
+
+    #[test]
+    fn idle_time_is_looking_sleeping_or_being_away() {
+        let (clock, totals) = (CauseClock::default(), LaneTotals::default());
+        let parts = |now| {
+            let read = totals.read(now, &clock);
+            let away = read.idle_ns[&Cause::MainBusy];
+            assert_eq!(read.looking_ns + read.sleeping_ns + away, read.idle_total_ns());
+            (read.looking_ns, read.sleeping_ns, away, read.sleeps, read.wakeups)
+        };
+        totals.idle_begin(100, &clock);
+        assert_eq!(parts(130), (30, 0, 0, 0, 0));
+        totals.falls_asleep(Some(140));
+        assert_eq!(parts(150), (40, 10, 0, 1, 0));
+        totals.woke_up(Some(190));
+        assert_eq!(parts(200), (50, 50, 0, 1, 1));
+        totals.falls_asleep(Some(205));
+        totals.woke_up(Some(210));
+        totals.idle_end(220, &clock);
+        assert_eq!(parts(300), (65, 55, 0, 2, 2));
+        totals.away_begin(300, Cause::MainBusy);
+        assert_eq!(parts(330), (65, 55, 30, 2, 2));
+
+        let earlier = totals.read(330, &clock);
+        totals.idle_end(340, &clock);
+        totals.idle_begin(350, &clock);
+        totals.falls_asleep(Some(351));
+        let since = totals.read(360, &clock).since(&earlier);
+        assert_eq!((since.looking_ns, since.sleeping_ns), (1, 9));
+        assert_eq!((since.idle_ns[&Cause::MainBusy], since.sleeps, since.wakeups), (10, 1, 0));
+    }
+
+    #[test]
+    fn sleeps_are_counted_without_the_time() {
+        let (clock, totals) = (CauseClock::default(), LaneTotals::default());
+        totals.falls_asleep(None);
+        totals.woke_up(None);
+        totals.falls_asleep(None);
+        let read = totals.read(1000, &clock);
+        assert_eq!((read.sleeps, read.wakeups), (2, 1));
+        assert_eq!((read.looking_ns, read.sleeping_ns, read.idle_total_ns()), (0, 0, 0));
     }
 }
