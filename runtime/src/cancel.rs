@@ -37,6 +37,8 @@ impl Runtime {
     /// unfinished at once.
     pub fn cancel_all(&self) {
         let inner = self.inner();
-        inner.submitter().unfinished(inner, |slot| slot.request_cancel(REQUEST));
+        let submitter = inner.submitter();
+        submitter.unfinished(inner, |slot| slot.request_cancel(REQUEST));
+        submitter.instances.iter().for_each(|replay| replay.request_cancel(REQUEST));
     }
 }

@@ -23,6 +23,11 @@ impl Claim {
             .map(move |index| (Handle { index, epoch: self.epoch }, self.mode))
     }
 
+    /// The first of its handles.
+    pub(crate) fn first(&self) -> Handle {
+        Handle { index: self.first, epoch: self.epoch }
+    }
+
     fn overlaps(&self, other: &Claim) -> bool {
         let end = (self.first + self.count).min(other.first + other.count);
         self.first.max(other.first) < end
@@ -52,10 +57,29 @@ impl Claims {
     #[inline]
     pub(crate) fn collect<A: Access>(&mut self, access: A) -> Result<A::Claim, SubmitError> {
         let claim = access.claim(self)?;
+        self.check_conflicts()?;
+        Ok(claim)
+    }
+
+    /// Refuses one handle twice with a write among them.
+    #[inline]
+    pub(crate) fn check_conflicts(&self) -> Result<(), SubmitError> {
         if self.claims.len() > 1 && self.claims.iter().any(|claim| claim.mode.writes()) {
             self.check()?;
         }
-        Ok(claim)
+        Ok(())
+    }
+
+    /// Forgets what was declared.
+    pub(crate) fn clear(&mut self) {
+        self.claims.clear();
+        self.leased.clear();
+        self.bytes = 0;
+    }
+
+    /// Number of handles of the last declared access.
+    pub(crate) fn handles(&self) -> u32 {
+        self.claims.last().map_or(0, |claim| claim.count)
     }
 
     /// What was declared.

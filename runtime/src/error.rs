@@ -49,6 +49,12 @@ pub enum SubmitError {
         /// What owns the data.
         owner: String,
     },
+    /// A recorded task was given a parameter, or came after a task, of another recording.
+    #[error("task `{task}` uses a parameter or a task of another recording")]
+    WrongRecording {
+        /// The task's name.
+        task: &'static str,
+    },
     /// More than 2^27 tasks are unfinished.
     #[error("task `{task}`: too many unfinished tasks")]
     TooManyTasks {

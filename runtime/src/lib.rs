@@ -84,6 +84,7 @@ mod error;
 mod graph;
 mod held;
 mod pool;
+pub mod replay;
 mod runtime;
 pub mod scenarios;
 pub mod scheduler;
@@ -94,7 +95,7 @@ mod task;
 pub mod trace;
 mod wait;
 
-pub use access::{Access, Handle, HandleAccess, Handles, Mode};
+pub use access::{Access, Handle, HandleAccess, HandleBlock, Handles, Mode};
 pub use builder::Builder;
 pub use claims::Claims;
 pub use error::{BuildError, SubmitError, WaitError};

@@ -88,6 +88,11 @@ impl Progress {
 
 static NEXT_ID: StdAtomicU64 = StdAtomicU64::new(1);
 
+/// A number that no other runtime or recording of this process has.
+pub(crate) fn next_id() -> u64 {
+    NEXT_ID.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Inner {
     /// What the threads share, and the contexts of the pool's threads.
     pub(crate) fn new(settings: Settings) -> (Self, Vec<Context>) {
@@ -104,7 +109,7 @@ impl Inner {
         let helper = helps.then(|| StdMutex::new(contexts.remove(0)));
         let queue = Worker::new_fifo();
         let inner = Inner {
-            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            id: next_id(),
             table: SlotTable::new(),
             submitted: CachePadded::default(),
             room: CachePadded::new(AtomicU64::new(window)),
@@ -147,10 +152,19 @@ impl Inner {
         self.progress.iter().map(|lane| lane.finished.load(Ordering::Acquire)).sum()
     }
 
-    /// Counts a task as ended; `lane` is the thread's own, or the last one with its lock held.
-    pub(crate) fn count_finished(&self, lane: usize) {
+    /// Counts tasks as ended; `lane` is the thread's own, or the last one with its lock held.
+    #[inline]
+    pub(crate) fn count_finished(&self, lane: usize, tasks: u64) {
         let count = &self.progress[lane].finished;
-        count.store(count.load(Ordering::Relaxed) + 1, Ordering::Release);
+        count.store(count.load(Ordering::Relaxed) + tasks, Ordering::Release);
+    }
+
+    /// Lets a submitter go on that waits for room in the window, if there is enough.
+    #[inline]
+    pub(crate) fn notify_window(&self) {
+        if self.window.has_waiters() && self.window_has_room() {
+            self.window.notify();
+        }
     }
 
     /// Counts a task as started, as above.
@@ -210,20 +224,6 @@ impl Inner {
     /// The context of threads outside the pool.
     pub(crate) fn main_context(&self) -> StdMutexGuard<'_, Context> {
         self.main.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Without workers: runs ready tasks on this thread until none is left. Not inside a body.
-    pub(crate) fn run_inline(&self) {
-        let mut context = self.main_context();
-        while let Some(slot) = self.submitted_ready.steal().success() {
-            let mut next = Some(slot);
-            while let Some(slot) = next {
-                next = self.execute(slot, &mut context);
-            }
-        }
-        context.flush(self);
-        drop(context);
-        self.notify_ended();
     }
 
     /// Runs `wait` and records how long it took and why.

@@ -10,11 +10,12 @@ use std::sync::{Arc, Mutex};
 use crossbeam_deque::Worker;
 use smallvec::SmallVec;
 
-use crate::access::Access;
+use crate::access::{Access, Handle};
 use crate::claims::{Claim, Claims};
 use crate::error::SubmitError;
-use crate::graph::{Allocation, HandleTable, Need, Slot, TaskRef};
+use crate::graph::{Allocation, Crossing, HandleTable, Need, Slot, TaskRef};
 use crate::pool::{Patience, holds, in_task_body};
+use crate::replay::{Entered, Instance};
 use crate::runtime::{Inner, Runtime};
 use crate::statistics::SubmittedKinds;
 use crate::sync::{MutexGuard, Ordering, lock_plain};
@@ -32,6 +33,8 @@ pub(crate) struct Submitter {
     allocation: Allocation,
     /// Handles to be taken back once no task is unfinished.
     pub(crate) retired: Vec<Range<u32>>,
+    /// Places of replays, of all recorded graphs.
+    pub(crate) instances: Vec<Arc<Instance>>,
     /// Ready tasks that threads outside the pool submitted; workers steal from it.
     queue: Worker<u32>,
 }
@@ -44,6 +47,7 @@ impl Submitter {
             kinds: SubmittedKinds::default(),
             allocation: Allocation::new(),
             retired: Vec::new(),
+            instances: Vec::new(),
             queue,
         }
     }
@@ -109,6 +113,45 @@ impl Submitter {
         }
         explicit.into_iter().for_each(draw);
         slot.publish(edges)
+    }
+
+    /// Counts tasks as submitted; returns the place of the first in submission order.
+    #[inline]
+    pub(crate) fn count_submitted(&mut self, inner: &Inner, tasks: u64) -> u64 {
+        // Written under the lock only.
+        let sequence = inner.submitted.load(Ordering::Relaxed);
+        inner.submitted.store(sequence + tasks, Ordering::Release);
+        if inner.totals.clock.is_waiting() {
+            inner.recorder.starved(inner.totals.clock.feed(inner.recorder.now()));
+        }
+        sequence
+    }
+
+    /// Draws the edges of a replay that come from how it uses `handle`.
+    pub(crate) fn cross(
+        &mut self,
+        inner: &Inner,
+        handle: Handle,
+        crossing: &Crossing,
+        name: impl Fn(u32) -> TaskRef,
+        entered: &mut Entered,
+    ) {
+        let (table, allocation, failures) = (&inner.table, &mut self.allocation, &self.failures);
+        let has_ended = |task| table.has_ended(task);
+        self.handles.cross(handle, crossing, &name, has_ended, |task, need| {
+            let linked = !has_ended(need.task) && {
+                let mut made = entered.edges(task);
+                let linked = table.link_node(need, name(task), &mut made, allocation);
+                entered.set_edges(task, made);
+                linked
+            };
+            if !linked
+                && !need.order_only
+                && let Some(failure) = failures.spoilt_by(need.task)
+            {
+                table.slot(name(task).slot()).cancel(failure);
+            }
+        });
     }
 
     /// Calls `each` for the slot of every unfinished task.
@@ -331,12 +374,7 @@ impl Inner {
             submitter.handles.foresee(handle, mode, |task| self.table.prefetch(task));
         }
         let task = submitter.allocate(self)?;
-        // Written under the lock only.
-        let sequence = self.submitted.load(Ordering::Relaxed);
-        self.submitted.store(sequence + 1, Ordering::Release);
-        if self.totals.clock.is_waiting() {
-            self.recorder.starved(self.totals.clock.feed(self.recorder.now()));
-        }
+        let sequence = submitter.count_submitted(self, 1);
         let kind = self
             .takes_times()
             .then(|| submitter.kinds.note(&self.recorder, name, order.claims.bytes()));
@@ -359,19 +397,25 @@ impl Inner {
             submitter.push(self, task.slot());
         }
         drop(submitter);
-        if ready {
-            self.wake_for(1);
+        self.submitted_some(ready.into());
+        TaskId { task, sequence, runtime: self.id }
+    }
+
+    /// Tasks have been submitted, of which `ready` are queued.
+    #[inline]
+    pub(crate) fn submitted_some(&self, ready: usize) {
+        if ready > 0 {
+            self.wake_for(ready);
         }
         if self.workers() == 0 && !in_task_body() {
             self.run_inline();
         }
-        TaskId { task, sequence, runtime: self.id }
     }
 
     /// Waits while the submission window is full. A body, or a thread that holds acquired data,
     /// may exceed the window: what would make room could be waiting for it.
     #[inline]
-    fn wait_for_room(&self) {
+    pub(crate) fn wait_for_room(&self) {
         // Relaxed: a bound that is out of date is too low.
         let submitted = self.submitted.load(Ordering::Relaxed);
         if submitted >= self.room.load(Ordering::Relaxed) {

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::WaitError;
 use crate::pool::{Patience, holds, in_task_body};
+use crate::replay::Replay;
 use crate::runtime::{Inner, Runtime};
 use crate::sync::{Deadline, Ordering};
 use crate::task::{Failures, TaskId};
@@ -71,6 +72,25 @@ impl Inner {
             }
         }
         self.blame(task)
+    }
+
+    pub(crate) fn wait_for_replay(
+        &self,
+        replay: &Replay,
+        call: &'static str,
+        deadline: Deadline,
+    ) -> Result<(), WaitError> {
+        if !replay.has_ended() {
+            self.may_wait(call)?;
+            let ended = self.record_wait(Cause::Drain, Cause::Drain.label(), || {
+                self.wait_at(&self.external, Patience::Eager, deadline, || replay.has_ended())
+            });
+            if !ended {
+                return Err(WaitError::TimedOut { call });
+            }
+        }
+        let blame = replay.blame();
+        blame.map_or(Ok(()), |blame| Err(self.submitter().failures().spoilt(blame)))
     }
 
     /// Why an ended task did not do what it should have done.

@@ -69,6 +69,16 @@ impl Handles {
         self.access(index, Mode::Overwrite)
     }
 
+    /// All of them, for a parameter of a [recording](crate::replay). It does not keep them: once
+    /// the block has been dropped they may be another's.
+    pub fn block(&self) -> HandleBlock {
+        HandleBlock {
+            runtime: self.runtime.id(),
+            first: self.range.start,
+            count: self.range.end - self.range.start,
+        }
+    }
+
     fn access(&self, index: usize, mode: Mode) -> HandleAccess {
         assert!(index < self.len(), "handle {index} of a block of {}", self.len());
         HandleAccess { runtime: self.runtime.id(), index: self.range.start + index as u32, mode }
@@ -79,6 +89,40 @@ impl Drop for Handles {
     fn drop(&mut self) {
         self.runtime.inner().release_when_drained(self.range.clone());
     }
+}
+
+/// A block of handles without memory; see [`Handles::block`].
+#[derive(Clone, Copy, Debug)]
+pub struct HandleBlock {
+    runtime: u64,
+    first: u32,
+    count: u32,
+}
+
+impl HandleBlock {
+    /// Number of handles.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(crate) fn declare(&self, claims: &mut Claims, mode: Mode) -> Result<(), SubmitError> {
+        check_owner(claims, self.runtime)?;
+        claims.declare(self.first..self.first + self.count, 0, mode);
+        Ok(())
+    }
+}
+
+fn check_owner(claims: &Claims, runtime: u64) -> Result<(), SubmitError> {
+    if claims.runtime_id() == runtime {
+        return Ok(());
+    }
+    let owner = "handles without memory".to_owned();
+    Err(SubmitError::WrongRuntime { task: claims.task(), owner })
 }
 
 /// An access to one of a block of [`Handles`].
@@ -96,10 +140,7 @@ unsafe impl Access for HandleAccess {
 
     #[inline]
     fn claim(self, claims: &mut Claims) -> Result<(), SubmitError> {
-        if claims.runtime_id() != self.runtime {
-            let owner = "handles without memory".to_owned();
-            return Err(SubmitError::WrongRuntime { task: claims.task(), owner });
-        }
+        check_owner(claims, self.runtime)?;
         claims.declare(self.index..self.index + 1, 0, self.mode);
         Ok(())
     }

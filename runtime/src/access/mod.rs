@@ -4,7 +4,7 @@
 mod collections;
 mod handles;
 
-pub use handles::{HandleAccess, Handles};
+pub use handles::{HandleAccess, HandleBlock, Handles};
 
 use crate::claims::Claims;
 use crate::error::SubmitError;

@@ -47,6 +47,48 @@ impl Entry {
     }
 }
 
+/// How the tasks of a recording use one handle, by their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct Crossing {
+    /// Those that read it before any of them writes it.
+    pub(crate) readers_before: SmallVec<[u32; 2]>,
+    pub(crate) first_writer: Option<u32>,
+    /// Whether that one does not need the old content.
+    pub(crate) overwrites: bool,
+    pub(crate) last_writer: u32,
+    /// Those that read it after the last write.
+    pub(crate) readers_after: SmallVec<[u32; 2]>,
+}
+
+impl Crossing {
+    /// Notes that `task`, which was recorded after all others, uses the handle.
+    pub(crate) fn note(&mut self, task: u32, mode: Mode) {
+        if mode.writes() {
+            if self.first_writer.is_none() {
+                self.first_writer = Some(task);
+                self.overwrites = mode == Mode::Overwrite;
+            }
+            self.last_writer = task;
+            self.readers_after.clear();
+        } else if self.first_writer.is_none() {
+            self.readers_before.push(task);
+        } else {
+            self.readers_after.push(task);
+        }
+    }
+
+    pub(crate) fn is_used(&self) -> bool {
+        self.first_writer.is_some() || !self.readers_before.is_empty()
+    }
+
+    /// The tasks that others may have to wait for.
+    pub(crate) fn last_users(&self) -> impl Iterator<Item = u32> + '_ {
+        let writer = self.first_writer.map(|_| self.last_writer);
+        let readers = if writer.is_some() { &self.readers_after } else { &self.readers_before };
+        writer.into_iter().chain(readers.iter().copied())
+    }
+}
+
 /// Entries by handle index, and which indices are free.
 pub(crate) struct HandleTable {
     entries: Vec<Entry>,
@@ -128,6 +170,42 @@ impl HandleTable {
         } else {
             entry.read_by(task, has_ended);
         }
+    }
+
+    /// Records that a replay uses `handle` from here on, in program order; tells what its tasks
+    /// have to wait for outside. The same as if each of them had claimed it.
+    pub(crate) fn cross(
+        &mut self,
+        handle: Handle,
+        crossing: &Crossing,
+        name: impl Fn(u32) -> TaskRef,
+        has_ended: impl Fn(TaskRef) -> bool,
+        mut need: impl FnMut(u32, Need),
+    ) {
+        let entry = &mut self.entries[handle.index as usize];
+        if entry.epoch != handle.epoch {
+            *entry = Entry::new(handle.epoch);
+        }
+        let writer = entry.writer;
+        if writer != TaskRef::NONE {
+            let data = Need { task: writer, order_only: false };
+            crossing.readers_before.iter().for_each(|reader| need(*reader, data));
+        }
+        let Some(first) = crossing.first_writer else {
+            crossing.readers_before.iter().for_each(|r| entry.read_by(name(*r), &has_ended));
+            return;
+        };
+        let order_only = crossing.overwrites;
+        let readers = !entry.readers.is_empty() || !crossing.readers_before.is_empty();
+        if writer != TaskRef::NONE && !(order_only && readers) {
+            need(first, Need { task: writer, order_only });
+        }
+        for reader in entry.readers.drain(..) {
+            need(first, Need { task: reader, order_only: true });
+        }
+        entry.prune_at = PRUNE_FIRST;
+        entry.writer = name(crossing.last_writer);
+        entry.readers.extend(crossing.readers_after.iter().map(|reader| name(*reader)));
     }
 
     /// Calls `need` for each task that [`claim`](Self::claim) would make the caller wait for;

@@ -36,13 +36,15 @@
 mod edges;
 mod guard;
 mod handles;
+mod node;
 mod prefetch;
 mod segments;
 mod slot;
 
 pub(crate) use guard::GuardMark;
-pub(crate) use handles::{HandleTable, Need};
-pub(crate) use slot::{Allocation, Slot, SlotTable, TaskRef};
+pub(crate) use handles::{Crossing, HandleTable, Need};
+pub(crate) use node::NodeFacts;
+pub(crate) use slot::{Allocation, SUBMITTING, Slot, SlotTable, TaskRef};
 
 #[cfg(all(test, loom))]
 mod model;

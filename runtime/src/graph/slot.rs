@@ -13,7 +13,10 @@ use crate::task::TaskCell;
 pub(crate) const SUBMITTING: u32 = 1 << 31;
 
 /// The bit of a slot's facts that tells a guard from a task.
-const GUARD: u32 = 1;
+pub(super) const GUARD: u32 = 1;
+/// Bits of the facts of a recorded task; see [`super::node`].
+pub(super) const NODE: u32 = 2;
+pub(super) const NAMED: u32 = 4;
 /// Where a slot's facts have the number of the task's name, plus 1, and how many numbers fit.
 const KIND_SHIFT: u32 = 3;
 const KINDS: u32 = (1 << 13) - 1;
@@ -31,6 +34,11 @@ impl TaskRef {
 
     fn new(slot: u32, generation: u32) -> Self {
         TaskRef(u64::from(generation) << 32 | u64::from(slot))
+    }
+
+    /// A name within a recording: the number of a task.
+    pub(crate) fn numbered(task: u32) -> Self {
+        TaskRef::new(task, 0)
     }
 
     pub(crate) fn slot(self) -> u32 {
@@ -54,16 +62,17 @@ impl std::fmt::Debug for TaskRef {
 /// takes times, or records a trace or a failure).
 #[repr(C, align(64))]
 pub(crate) struct Slot {
-    head: AtomicU64,
-    pending: AtomicU32,
+    pub(super) head: AtomicU64,
+    pub(super) pending: AtomicU32,
     /// 0, or one more than the index of the failure that cancels this task.
-    cancel: AtomicU32,
+    pub(super) cancel: AtomicU32,
     /// Bit 0: the slot stands for an acquired guard, not for a task with a body; bits 1 and 2: the
-    /// guard's marks. Bits 3 to 15: 0, or one more than the number of the task's name, where it
+    /// guard's marks, or whether the task is a recorded one, and a named one. Bits 3 to 15: 0, or one more than the number of the task's name, where it
     /// was looked up at submission. Bits 16 to 31: the task's priority.
-    facts: AtomicU32,
-    /// The inline edges: each holds the next edge of the list it hangs in.
-    next: [AtomicU32; INLINE as usize],
+    pub(super) facts: AtomicU32,
+    /// The inline edges: each holds the next edge of the list it hangs in. A recorded task has
+    /// none, and its own facts here.
+    pub(super) next: [AtomicU32; INLINE as usize],
     /// What to run; owned as [`TaskCell`] says.
     pub(crate) cell: TaskCell,
     /// When the task became ready, 0 where nobody noted it: written, while times are taken, by
@@ -72,12 +81,12 @@ pub(crate) struct Slot {
     /// First spilled edge of this task; touched by the submitter only.
     spill: AtomicU32,
     /// The generation of the slot's next task; touched by the submitter only.
-    generation: AtomicU32,
+    pub(super) generation: AtomicU32,
 }
 
 const _: () = assert!(cfg!(loom) || size_of::<Slot>() == 256, "four cache lines");
 
-fn pack(generation: u32, edge: Edge) -> u64 {
+pub(super) fn pack(generation: u32, edge: Edge) -> u64 {
     u64::from(generation) << 32 | u64::from(edge.bits())
 }
 
@@ -97,7 +106,8 @@ impl Slot {
     }
 
     /// Subtracts `count` from the predecessors left; true when that makes the task ready, which happens once.
-    fn settle(&self, count: u32) -> bool {
+    #[inline]
+    pub(crate) fn settle(&self, count: u32) -> bool {
         self.pending.fetch_sub(count, Ordering::AcqRel) == count
     }
 
@@ -146,6 +156,7 @@ impl Slot {
     }
 
     /// Whether the slot stands for an acquired guard.
+    #[inline]
     pub(crate) fn is_guard(&self) -> bool {
         self.facts.load(Ordering::Relaxed) & GUARD != 0
     }
@@ -288,7 +299,7 @@ impl SlotTable {
     }
 
     /// The spilled edges of the slot's former task; its predecessors have long left them.
-    fn give_back_spilled(&self, slot: &Slot, to: &mut Allocation) {
+    pub(super) fn give_back_spilled(&self, slot: &Slot, to: &mut Allocation) {
         let mut edge = slot.spill.load(Ordering::Relaxed);
         while edge != u32::MAX {
             let spilled = self.spilled.get(edge);
@@ -418,15 +429,15 @@ impl SlotTable {
         }
     }
 
-    /// Calls `each` for the slot of every task that is submitted and has not ended, guards
-    /// excepted. Some may end meanwhile; under the submission lock none is replaced.
+    /// Calls `each` for the slot of every task that is submitted and has not ended, guards and
+    /// recorded tasks excepted. Some may end meanwhile; under the submission lock none is replaced.
     pub(crate) fn unfinished(&self, from: &Allocation, mut each: impl FnMut(&Slot)) {
         for index in 0..from.made {
             let slot = self.slot(index);
             let now = (slot.head.load(Ordering::Acquire) >> 32) as u32;
             // Allocation moves the generation that is next past the one that `head` shows.
             let live = now.wrapping_add(1) == slot.generation.load(Ordering::Relaxed);
-            if live && !slot.is_guard() {
+            if live && !slot.is_guard() && !slot.is_node() {
                 each(slot);
             }
         }

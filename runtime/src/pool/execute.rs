@@ -9,6 +9,8 @@ use smallvec::SmallVec;
 
 use super::idle::Spin;
 use super::local::inside_body;
+use crate::graph::Slot;
+use crate::replay::Uncounted;
 use crate::runtime::Inner;
 use crate::statistics::{KindWriter, LaneTotals};
 use crate::task::{Meta, TaskFailure};
@@ -30,14 +32,17 @@ pub(crate) struct Context {
     /// Slots of ended tasks, not yet given back.
     freed: Vec<u32>,
     /// Successors that became ready, to be queued.
-    ready: Vec<u32>,
+    pub(crate) ready: Vec<u32>,
+    /// Recorded tasks that have ended and are not counted yet.
+    pub(crate) uncounted: Uncounted,
 }
 
 impl Context {
     pub(crate) fn new(lane: usize, writer: LaneWriter, queue: Worker<u32>) -> Self {
         let (names, kinds) = (NameCache::default(), KindWriter::default());
         let (freed, ready) = (Vec::new(), Vec::new());
-        Context { lane, writer, queue, spin: Spin::new(), names, kinds, freed, ready }
+        let (spin, uncounted) = (Spin::new(), Uncounted::new());
+        Context { lane, writer, queue, spin, names, kinds, freed, ready, uncounted }
     }
 
     fn free(&mut self, inner: &Inner, slot: u32) {
@@ -47,8 +52,9 @@ impl Context {
         }
     }
 
-    /// Gives all ended slots back.
+    /// Gives all ended slots back, and counts what has ended.
     pub(crate) fn flush(&mut self, inner: &Inner) {
+        self.count_ended(inner);
         if !self.freed.is_empty() {
             inner.table.free(&self.freed);
             self.freed.clear();
@@ -77,7 +83,7 @@ fn error_text(error: &(dyn std::error::Error + Send + Sync)) -> String {
 }
 
 /// Runs `f`; a panic becomes its message. The payload's own drop may panic, too.
-fn guarded<R>(f: impl FnOnce() -> R) -> Result<R, String> {
+pub(crate) fn guarded<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
         let message = panic_message(&*payload);
         if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
@@ -87,11 +93,58 @@ fn guarded<R>(f: impl FnOnce() -> R) -> Result<R, String> {
     })
 }
 
+/// Successors that the end of a task lets go. They come last submitted first; the first
+/// submitted runs next.
+pub(crate) struct Released<'a> {
+    inner: &'a Inner,
+    time: u64,
+    next: Option<u32>,
+    ready: &'a mut Vec<u32>,
+    abandoned: SmallVec<[u32; 8]>,
+}
+
+impl<'a> Released<'a> {
+    #[inline]
+    pub(crate) fn new(inner: &'a Inner, time: u64, ready: &'a mut Vec<u32>) -> Self {
+        Released { inner, time, next: None, ready, abandoned: SmallVec::new() }
+    }
+
+    #[inline]
+    pub(crate) fn add(&mut self, successor: u32, its: &Slot) {
+        if its.is_guard() {
+            if self.inner.grant(successor) {
+                self.abandoned.push(successor);
+            }
+            return;
+        }
+        self.inner.note_ready(its, self.time);
+        if let Some(later) = self.next.replace(successor) {
+            self.ready.push(later);
+        }
+    }
+
+    /// Ends the guards that nobody waits for any more; returns the task to run next.
+    #[inline]
+    pub(crate) fn finish(self) -> Option<u32> {
+        if !self.abandoned.is_empty() {
+            self.inner.end_guards(self.abandoned);
+        }
+        self.next
+    }
+}
+
 impl Inner {
     /// Runs the ready task in `slot` and ends it; returns a successor to run next.
     pub(crate) fn execute(&self, slot: u32, context: &mut Context) -> Option<u32> {
         self.count_started(context.lane);
-        let (failure, end) = match self.table.slot(slot).cancelled_by() {
+        let its = self.table.slot(slot);
+        if its.is_node() {
+            return self.execute_node(slot, context);
+        }
+        if !context.uncounted.is_empty() {
+            context.count_ended(self);
+        }
+        let (failure, end) = match its.cancelled_by() {
             Some(failure) => {
                 self.discard(slot, failure, context);
                 (Some(failure), self.time_if_taken())
@@ -100,10 +153,8 @@ impl Inner {
         };
         self.drop_claim(slot);
         let next = self.end(slot, failure, end, context);
-        self.count_finished(context.lane);
-        if self.window.has_waiters() && self.window_has_room() {
-            self.window.notify();
-        }
+        self.count_finished(context.lane, 1);
+        self.notify_window();
         next
     }
 
@@ -116,27 +167,17 @@ impl Inner {
         time: u64,
         context: &mut Context,
     ) -> Option<u32> {
-        // The list gives the last submitted successor first; the first submitted runs next.
-        let mut next = None;
-        let ready = &mut context.ready;
-        let mut abandoned = SmallVec::new();
-        self.table.end(slot, failure, |successor, its| {
-            if its.is_guard() {
-                if self.grant(successor) {
-                    abandoned.push(successor);
-                }
-                return;
-            }
-            self.note_ready(its, time);
-            if let Some(later) = next.replace(successor) {
-                ready.push(later);
-            }
-        });
+        let mut released = Released::new(self, time, &mut context.ready);
+        self.table.end(slot, failure, |successor, its| released.add(successor, its));
+        let next = released.finish();
         context.free(self, slot);
-        if !abandoned.is_empty() {
-            self.end_guards(abandoned);
-        }
-        next = next.filter(|next| {
+        self.go_on(next, context)
+    }
+
+    /// Queues the tasks that an end has let go, except for `next` if this thread may run it next.
+    #[inline]
+    pub(crate) fn go_on(&self, next: Option<u32>, context: &mut Context) -> Option<u32> {
+        let next = next.filter(|next| {
             let may = self.ready.may_run_next(self.table.slot(*next));
             if !may {
                 context.ready.push(*next);
@@ -154,7 +195,7 @@ impl Inner {
 
     /// Runs the body of the task in `slot`; returns its failure, if it failed, and when it ended,
     /// or 0 if no times are taken.
-    fn run_body(&self, slot: u32, context: &mut Context) -> (Option<u32>, u64) {
+    pub(crate) fn run_body(&self, slot: u32, context: &mut Context) -> (Option<u32>, u64) {
         let cell = &self.table.slot(slot).cell;
         let timed = self.takes_times();
         let start = if timed { self.body_begins(slot) } else { 0 };
@@ -170,7 +211,7 @@ impl Inner {
             Err(message) => (true, message),
         };
         // SAFETY: still the owner.
-        let meta = unsafe { cell.meta() };
+        let meta = unsafe { self.meta(self.table.slot(slot)) };
         (Some(self.fail(slot, meta, panicked, message)), end)
     }
 
@@ -194,7 +235,7 @@ impl Inner {
         index
     }
 
-    fn discard(&self, slot: u32, failure: u32, context: &Context) {
+    pub(crate) fn discard(&self, slot: u32, failure: u32, context: &Context) {
         let cell = &self.table.slot(slot).cell;
         // SAFETY: the task is ready and was taken from a queue once, so this thread owns the
         // cell; the body has not been consumed.
@@ -206,7 +247,7 @@ impl Inner {
             failures.count_cancelled(failure);
             if let Err(message) = dropped {
                 // SAFETY: still the owner.
-                let meta = unsafe { cell.meta() };
+                let meta = unsafe { self.meta(self.table.slot(slot)) };
                 let message = format!("dropping its body: {message}");
                 failures.add(TaskFailure::new(meta, true, message));
             }

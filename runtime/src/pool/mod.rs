@@ -3,6 +3,7 @@
 mod execute;
 mod help;
 mod idle;
+mod inline;
 mod local;
 mod ready;
 mod record;
@@ -11,7 +12,7 @@ mod sleep;
 mod wait_point;
 mod worker;
 
-pub(crate) use execute::Context;
+pub(crate) use execute::{Context, Released, guarded};
 pub(crate) use help::Patience;
 pub use local::in_task_body;
 pub(crate) use local::{hold, holds, release};

@@ -54,7 +54,7 @@ impl Inner {
             Some(scheduler) => {
                 // SAFETY: the calling thread made the task ready, so it owns the cell until the
                 // scheduler hands the task out.
-                let meta = unsafe { slot.cell.meta() };
+                let meta = unsafe { self.meta(slot) };
                 scheduler.push(task(meta.sequence), worker);
             }
             None if priority > 0 => self.ready.urgent.push(task(0)),

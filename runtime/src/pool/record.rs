@@ -49,7 +49,7 @@ impl Inner {
         let kind = slot.kind().unwrap_or_else(|| {
             // Submitted before times were taken.
             // SAFETY: the caller's promise.
-            let meta = unsafe { slot.cell.meta() };
+            let meta = unsafe { self.meta(slot) };
             context.names.number(&self.recorder, meta.name)
         });
         let delay = slot.ready_at().map(|ready| start.saturating_sub(ready));
@@ -57,7 +57,7 @@ impl Inner {
         context.kinds.record(kinds, kind, end.saturating_sub(start), delay);
         if self.recorder.enabled() {
             // SAFETY: the caller's promise.
-            let label = unsafe { slot.cell.meta() }.label;
+            let label = unsafe { self.meta(slot) }.label;
             context.write(SpanKind::Task, Cause::None, kind, (start, end), label);
         }
         end

@@ -9,6 +9,9 @@
 //! | `pending` reached zero | [`TaskCell::clear`] returned | the thread that ends the task | a live job |
 //! | cleared | slot allocated again | nobody | nothing |
 //!
+//! The cell of a recorded task is filled by [`TaskCell::fill_repeated`], once; each replay runs it
+//! as in the second line, and nothing is to be cleared.
+//!
 //! Ownership passes with the release sequence of `pending` (and the ready queue), and with the
 //! free list. A filled cell is always emptied by `clear`, exactly once, which drops the claim
 //! and with it the leases; the body is consumed before, by `run` or by `discard`.
@@ -16,6 +19,7 @@
 
 use std::cell::UnsafeCell;
 use std::error::Error;
+use std::marker::PhantomData;
 use std::mem::{ManuallyDrop, MaybeUninit, align_of, needs_drop, size_of};
 use std::panic::Location;
 
@@ -42,6 +46,29 @@ pub(crate) struct Job<A: Access, F> {
 
 /// What a body ended with.
 pub(crate) type BodyResult = Result<(), Box<dyn Error + Send + Sync>>;
+
+/// A job that may be run any number of times. Dropping it does nothing.
+pub(crate) trait Repeated: Copy + Send + 'static {
+    /// Runs it once.
+    fn run(&self) -> BodyResult;
+}
+
+/// How cells treat a repeated job.
+struct RepeatedJob<N>(PhantomData<N>);
+
+impl<N: Repeated> RepeatedJob<N> {
+    const VTABLE: VTable = VTable { run: Self::run, discard: Self::discard, drop_claim: None };
+
+    /// # Safety
+    /// `storage` is the storage of such a job, and the caller owns its cell.
+    unsafe fn run(storage: *mut u8) -> BodyResult {
+        // SAFETY: the caller's promise.
+        unsafe { &*storage.cast::<N>() }.run()
+    }
+
+    /// Does nothing, which is safe.
+    unsafe fn discard(_: *mut u8) {}
+}
 
 /// How to treat a job whose type was forgotten. Each takes a pointer to the job.
 struct VTable {
@@ -172,6 +199,31 @@ impl TaskCell {
             // SAFETY: as above; a pointer fits.
             unsafe { job_place.cast::<*mut Job<A, F>>().write(boxed) };
         }
+    }
+
+    /// Puts a job in that may be run any number of times, and needs no clearing.
+    ///
+    /// # Safety
+    /// The caller owns the cell (it allocated the slot), and the cell is empty.
+    pub(crate) unsafe fn fill_repeated<N: Repeated>(&self, job: N) {
+        const { assert!(size_of::<N>() <= size_of::<[usize; WORDS]>()) };
+        const { assert!(align_of::<N>() <= align_of::<usize>()) };
+        let content = self.0.get().cast::<Content>();
+        // SAFETY: the caller owns the cell; the pointer is valid for writes.
+        unsafe { (&raw mut (*content).vtable).write(&RepeatedJob::<N>::VTABLE) };
+        // SAFETY: as above; it fits.
+        unsafe { (&raw mut (*content).job).cast::<N>().write(job) };
+    }
+
+    /// The job that [`fill_repeated`](Self::fill_repeated) has put in.
+    ///
+    /// # Safety
+    /// The caller owns the cell, and it was filled with a job of this type.
+    #[inline]
+    pub(crate) unsafe fn repeated<N: Repeated>(&self) -> N {
+        let content = self.0.get().cast::<Content>();
+        // SAFETY: the caller's promise.
+        unsafe { (&raw const (*content).job).cast::<N>().read() }
     }
 
     /// Writes the facts about the task, before or after it is filled.

@@ -23,11 +23,16 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod recorded;
+
 use std::hint::black_box;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+pub use recorded::RecordedScenario;
+
+use crate::replay::ReplayError;
 use crate::{Handles, Runtime, SubmitError, WaitError};
 
 /// The scenarios' names, in the order of the table.
@@ -74,6 +79,9 @@ pub enum ScenarioError {
     /// A task was refused.
     #[error(transparent)]
     Submit(#[from] SubmitError),
+    /// A replay was refused.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
     /// A task failed.
     #[error(transparent)]
     Wait(#[from] WaitError),
@@ -174,20 +182,12 @@ impl Scenario {
     /// When that is not so, and as for [`run`](Self::run).
     pub fn check(&self, rt: &Runtime) -> Result<(), ScenarioError> {
         let clock = Arc::new(AtomicU32::new(1));
-        let stamps: Arc<Vec<AtomicU32>> =
-            Arc::new(self.tasks.iter().map(|_| AtomicU32::new(0)).collect());
+        let stamps = Stamps::new(self);
         self.submit(rt, |task| {
             let (clock, stamps) = (clock.clone(), stamps.clone());
-            move || stamps[task].store(clock.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst)
+            move || stamps.set(task, clock.fetch_add(1, Ordering::SeqCst))
         })?;
-        let stamp = |task: u32| stamps[task as usize].load(Ordering::SeqCst);
-        let lost = (0..self.len() as u32).filter(|task| stamp(*task) == 0).count();
-        let edges = self.edges();
-        let broken = edges.iter().filter(|(from, to)| stamp(*from) >= stamp(*to)).count();
-        if lost + broken == 0 {
-            return Ok(());
-        }
-        Err(ScenarioError::Wrong { scenario: self.name, lost, broken })
+        stamps.check(self)
     }
 
     fn submit<F, B>(&self, rt: &Runtime, mut body: F) -> Result<Timing, ScenarioError>
@@ -223,6 +223,35 @@ impl Scenario {
             }
         }
         edges
+    }
+}
+
+/// When each task ran.
+#[derive(Clone)]
+struct Stamps(Arc<[AtomicU32]>);
+
+impl Stamps {
+    fn new(scenario: &Scenario) -> Self {
+        Stamps(scenario.tasks.iter().map(|_| AtomicU32::new(0)).collect())
+    }
+
+    fn set(&self, task: usize, stamp: u32) {
+        self.0[task].store(stamp, Ordering::SeqCst);
+    }
+
+    fn clear(&self) {
+        self.0.iter().for_each(|stamp| stamp.store(0, Ordering::SeqCst));
+    }
+
+    fn check(&self, scenario: &Scenario) -> Result<(), ScenarioError> {
+        let stamp = |task: u32| self.0[task as usize].load(Ordering::SeqCst);
+        let lost = (0..scenario.len() as u32).filter(|task| stamp(*task) == 0).count();
+        let edges = scenario.edges();
+        let broken = edges.iter().filter(|(from, to)| stamp(*from) >= stamp(*to)).count();
+        if lost + broken == 0 {
+            return Ok(());
+        }
+        Err(ScenarioError::Wrong { scenario: scenario.name, lost, broken })
     }
 }
 
@@ -324,7 +353,9 @@ mod tests {
             let builder = Runtime::builder().workers(workers).main_helps(helps).window(500);
             let rt = builder.build().expect("a runtime");
             for name in NAMES {
-                Scenario::sized(name, 5000).expect("known").check(&rt).expect("in order");
+                let scenario = Scenario::sized(name, 5000).expect("known");
+                scenario.check(&rt).expect("in order");
+                scenario.check_replay(&rt).expect("in order");
             }
         }
     }
