@@ -18,7 +18,7 @@ use crate::scheduler::Schedule;
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
-use crate::task::{Outcome, TaskId};
+use crate::task::{Label, Outcome, TaskId};
 use crate::trace::{Cause, Keep, MarkKind, RawSpan, Recorder, SpanKind, Trace};
 
 /// What a [`Builder`](crate::Builder) has decided.
@@ -227,7 +227,8 @@ impl Inner {
     }
 
     /// Runs `wait` and records how long it took and why.
-    pub(crate) fn record_wait<R>(&self, cause: Cause, name: &str, wait: impl FnOnce() -> R) -> R {
+    pub(crate) fn record_wait<R>(&self, reason: Reason<'_>, wait: impl FnOnce() -> R) -> R {
+        let Reason { cause, name, label } = reason;
         let start = self.recorder.now();
         let tracing = self.recorder.enabled();
         let named = if tracing { self.recorder.intern(name) } else { 0 };
@@ -239,12 +240,24 @@ impl Inner {
         self.recorder.starved(self.totals.clock.end(end));
         self.totals.wait_ends(cause, name, end.saturating_sub(start));
         if tracing {
-            let name = named;
-            let label = Default::default();
-            let span = RawSpan { kind: SpanKind::Wait, cause, name, start, end, label };
+            let span = RawSpan { kind: SpanKind::Wait, cause, name: named, start, end, label };
             self.main_context().writer.write(span);
         }
         result
+    }
+}
+
+/// Why a thread waits, as statistics and traces tell it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reason<'a> {
+    pub(crate) cause: Cause,
+    pub(crate) name: &'a str,
+    pub(crate) label: Label,
+}
+
+impl From<Cause> for Reason<'static> {
+    fn from(cause: Cause) -> Self {
+        Reason { cause, name: cause.label(), label: Label::default() }
     }
 }
 

@@ -77,9 +77,9 @@ impl Submitter {
     }
 
     /// Remembers that an ended (or ending) task left no valid data.
-    pub(crate) fn spoil(&mut self, inner: &Inner, task: TaskRef, failure: u32) {
+    pub(crate) fn spoil(&mut self, inner: &Inner, task: TaskRef, label: Option<Label>, blame: u32) {
         inner.failed.store(true, Ordering::Relaxed);
-        self.failures.spoil(task, failure);
+        self.failures.spoil(task, label, blame);
         self.failures.prune(self.handles.len(), self.handles.writers());
     }
 
@@ -111,9 +111,21 @@ impl Submitter {
         slot.publish(edges)
     }
 
-    /// Calls `each` for the slot of every unfinished task.
-    pub(crate) fn unfinished(&self, inner: &Inner, each: impl FnMut(&Slot)) {
-        inner.table.unfinished(&self.allocation, each);
+    /// Calls `each` for every unfinished task that `wanted` covers.
+    pub(crate) fn unfinished(
+        &self,
+        inner: &Inner,
+        wanted: Label,
+        mut each: impl FnMut(TaskRef, &Slot),
+    ) {
+        let all = wanted == Label::default();
+        inner.table.unfinished(&self.allocation, |task, slot| {
+            // SAFETY: who has the submitter holds the submission lock, and the slots of submitted
+            // tasks are described.
+            if all || wanted.covers(unsafe { slot.cell.meta() }.label) {
+                each(task, slot);
+            }
+        });
     }
 
     /// Whether a guard with these claims would have to wait.
@@ -175,7 +187,8 @@ impl<'a> TaskBuilder<'a> {
         TaskBuilder { runtime, name, label, priority: 0, after, location }
     }
 
-    /// The batch that the task works for, counted over the whole run.
+    /// The batch that the task works for, counted over the whole run. Its tasks can be waited for
+    /// ([`Runtime::wait_for_label`]) and cancelled ([`Runtime::cancel_label`]).
     #[inline]
     pub fn batch(mut self, batch: u32) -> Self {
         self.label.batch = Some(batch);
@@ -344,7 +357,7 @@ impl Inner {
         let priority = if self.workers() == 0 { 0 } else { order.priority };
         let slot = self.table.slot(task.slot());
         slot.set_task(priority, kind);
-        // SAFETY: the slot was just allocated, so this thread owns its cell.
+        // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
         unsafe { slot.cell.describe(Meta { name, location, label, sequence }) };
         Some(Submission { submitter, task, sequence })
     }
@@ -389,7 +402,7 @@ impl Inner {
         if self.workers() == 0 || !full() || in_task_body() || holds(self.id, |_| true) {
             return;
         }
-        self.record_wait(Cause::Window, Cause::Window.label(), || {
+        self.record_wait(Cause::Window.into(), || {
             self.wait_at(&self.window, Patience::Throughput, None, || self.window_has_room());
         });
     }

@@ -190,7 +190,7 @@ impl Inner {
         let failure = TaskFailure::new(meta, panicked, message);
         let mut submitter = self.submitter();
         let index = submitter.change_failures(self, |failures| failures.add(failure));
-        submitter.spoil(self, self.table.current(slot), index);
+        submitter.spoil(self, self.table.current(slot), Some(meta.label), index);
         index
     }
 
@@ -200,13 +200,13 @@ impl Inner {
         // cell; the body has not been consumed.
         let dropped = guarded(|| unsafe { cell.discard() });
         self.totals(context.lane).cancelled();
+        // SAFETY: still the owner.
+        let meta = unsafe { cell.meta() };
         let mut submitter = self.submitter();
-        submitter.spoil(self, self.table.current(slot), failure);
+        submitter.spoil(self, self.table.current(slot), Some(meta.label), failure);
         submitter.change_failures(self, |failures| {
             failures.count_cancelled(failure);
             if let Err(message) = dropped {
-                // SAFETY: still the owner.
-                let meta = unsafe { cell.meta() };
                 let message = format!("dropping its body: {message}");
                 failures.add(TaskFailure::new(meta, true, message));
             }

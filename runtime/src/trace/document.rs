@@ -97,7 +97,7 @@ pub enum Cause {
     Window,
     /// A thread waited for the value of a handle.
     Acquire,
-    /// A thread waited for all submitted tasks.
+    /// A thread waited for all submitted tasks, or for all of a label.
     Drain,
     /// No task was ready: what was submitted depended on running tasks, or the submitting
     /// thread was busy.
@@ -154,7 +154,8 @@ pub struct Span {
     /// Why, for idle and wait spans.
     #[serde(default, skip_serializing_if = "is_none")]
     pub cause: Cause,
-    /// Number of the batch over the whole run, counted from 0, where the task has one.
+    /// Number of the batch over the whole run, counted from 0, where the task has one, or the
+    /// tasks that were waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u32>,
     /// Index of the layer in the network, where the task has one.
