@@ -91,7 +91,8 @@ impl Claims {
 
     /// Says that there are `bytes` of memory behind a declared access: what the body is handed.
     /// The sum over a kind's tasks is in
-    /// [`KindStatistics::bytes`](crate::KindStatistics::bytes).
+    /// [`KindStatistics::bytes`](crate::KindStatistics::bytes), and
+    /// [`Builder::memory_window`](crate::Builder::memory_window) bounds that over unfinished ones.
     #[inline]
     pub fn add_bytes(&mut self, bytes: usize) {
         self.bytes += bytes as u64;

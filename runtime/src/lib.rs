@@ -83,6 +83,7 @@ mod clock;
 mod error;
 mod graph;
 mod held;
+mod memory;
 mod pool;
 mod runtime;
 pub mod scenarios;
@@ -93,6 +94,7 @@ mod sync;
 mod task;
 pub mod trace;
 mod wait;
+mod window;
 
 pub use access::{Access, Handle, HandleAccess, Handles, Mode};
 pub use builder::Builder;

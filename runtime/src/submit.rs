@@ -14,12 +14,11 @@ use crate::access::Access;
 use crate::claims::{Claim, Claims};
 use crate::error::SubmitError;
 use crate::graph::{Allocation, HandleTable, Need, Slot, TaskRef};
-use crate::pool::{Patience, holds, in_task_body};
+use crate::pool::{holds, in_task_body};
 use crate::runtime::{Inner, Runtime};
 use crate::statistics::SubmittedKinds;
 use crate::sync::{MutexGuard, Ordering, lock_plain};
 use crate::task::{Failures, Job, Label, Meta, Outcome, TaskHandle, TaskId};
-use crate::trace::Cause;
 
 /// For how many handles of a task the predecessors' slots are fetched while it is filled in.
 const PREFETCHED: usize = 4;
@@ -305,10 +304,12 @@ impl<'a> TaskBuilder<'a> {
         inner.wait_for_room();
         let mut claims = Claims::new(name, inner.id);
         let claim = claims.collect(access)?;
+        inner.wait_for_memory(claims.bytes());
         let job = Job::<A, F>::new(claim, body);
         let order = Order { name, location, label, priority, after: &after, claims: &claims };
         let Some(submission) = inner.begin(&order) else {
             job.abandon();
+            inner.memory.iter().for_each(|memory| memory.withdraw(claims.bytes()));
             return Err(SubmitError::TooManyTasks { task: name });
         };
         // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
@@ -357,6 +358,9 @@ impl Inner {
         let priority = if self.workers() == 0 { 0 } else { order.priority };
         let slot = self.table.slot(task.slot());
         slot.set_task(priority, kind);
+        if let Some(memory) = &self.memory {
+            memory.note(task.slot(), order.claims.bytes());
+        }
         // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
         unsafe { slot.cell.describe(Meta { name, location, label, sequence }) };
         Some(Submission { submitter, task, sequence })
@@ -379,38 +383,5 @@ impl Inner {
             self.run_inline();
         }
         TaskId { task, sequence, runtime: self.id }
-    }
-
-    /// Waits while the submission window is full. A body, or a thread that holds acquired data,
-    /// may exceed the window: what would make room could be waiting for it.
-    #[inline]
-    fn wait_for_room(&self) {
-        // Relaxed: a bound that is out of date is too low.
-        let submitted = self.submitted.load(Ordering::Relaxed);
-        if submitted >= self.room.load(Ordering::Relaxed) {
-            self.make_room();
-        }
-    }
-
-    #[cold]
-    fn make_room(&self) {
-        let full = || {
-            let room = self.finished() + self.window_size;
-            self.room.store(room, Ordering::Relaxed);
-            self.submitted.load(Ordering::Relaxed) >= room
-        };
-        if self.workers() == 0 || !full() || in_task_body() || holds(self.id, |_| true) {
-            return;
-        }
-        self.record_wait(Cause::Window.into(), || {
-            self.wait_at(&self.window, Patience::Throughput, None, || self.window_has_room());
-        });
-    }
-
-    /// Whether a quarter of the window is free: then a waiting submitter goes on.
-    pub(crate) fn window_has_room(&self) -> bool {
-        let finished = self.finished();
-        let submitted = self.submitted.load(Ordering::Acquire);
-        submitted - finished <= self.window_size - self.window_size.div_ceil(4)
     }
 }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::error::WaitError;
 use crate::graph::TaskRef;
-use crate::pool::{Patience, holds, in_task_body};
-use crate::runtime::{Inner, Reason, Runtime};
+use crate::pool::{Patience, Reason, holds, in_task_body};
+use crate::runtime::{Inner, Runtime};
 use crate::sync::{Deadline, Ordering};
 use crate::task::{Failures, Label, TaskId};
 use crate::trace::Cause;

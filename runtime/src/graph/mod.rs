@@ -42,6 +42,7 @@ mod slot;
 
 pub(crate) use guard::GuardMark;
 pub(crate) use handles::{HandleTable, Need};
+pub(crate) use segments::Segments;
 pub(crate) use slot::{Allocation, Slot, SlotTable, TaskRef};
 
 #[cfg(all(test, loom))]

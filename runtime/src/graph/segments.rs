@@ -10,7 +10,7 @@ use std::ptr::{null_mut, slice_from_raw_parts_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A table whose entries never move: segments of doubling size.
-pub(super) struct Segments<T> {
+pub(crate) struct Segments<T> {
     segments: [AtomicPtr<T>; SEGMENTS],
     /// The table owns its entries.
     owned: std::marker::PhantomData<T>,
@@ -21,7 +21,7 @@ const FIRST: u32 = if cfg!(loom) { 4 } else { 256 };
 const SEGMENTS: usize = if cfg!(loom) { 1 } else { 23 };
 
 impl<T> Segments<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let segments = std::array::from_fn(|_| AtomicPtr::new(null_mut()));
         Segments { segments, owned: std::marker::PhantomData }
     }
@@ -35,7 +35,7 @@ impl<T> Segments<T> {
 
     /// The entry of an index that was handed out.
     #[inline]
-    pub(super) fn get(&self, index: u32) -> &T {
+    pub(crate) fn get(&self, index: u32) -> &T {
         let (segment, offset) = Self::locate(index);
         // Relaxed: see the invariant.
         let segment = self.segments[segment].load(Ordering::Relaxed);
@@ -45,7 +45,7 @@ impl<T> Segments<T> {
     }
 
     /// Makes the entry exist; one caller at a time.
-    pub(super) fn grow(&self, index: u32, make: impl Fn() -> T) {
+    pub(crate) fn grow(&self, index: u32, make: impl Fn() -> T) {
         let (segment, _) = Self::locate(index);
         let place = &self.segments[segment];
         if place.load(Ordering::Relaxed).is_null() {

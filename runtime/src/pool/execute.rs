@@ -99,7 +99,12 @@ impl Inner {
             None => self.run_body(slot, context),
         };
         self.drop_claim(slot);
+        // Read now: once the task has ended, the slot may have another.
+        let bytes = self.memory.as_ref().map(|memory| memory.bytes_of(slot));
         let next = self.end(slot, failure, end, context);
+        if let (Some(memory), Some(bytes)) = (&self.memory, bytes) {
+            memory.leave(context.lane, bytes);
+        }
         self.count_finished(context.lane);
         if self.window.has_waiters() && self.window_has_room() {
             self.window.notify();

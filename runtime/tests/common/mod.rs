@@ -82,6 +82,22 @@ unsafe impl Access for Write {
     }
 }
 
+/// An access that declares so much memory, and no data.
+pub(crate) struct Bytes(pub(crate) usize);
+
+// SAFETY: there is no data.
+unsafe impl Access for Bytes {
+    type Claim = ();
+    type Data<'a> = ();
+
+    fn claim(self, claims: &mut Claims) -> Result<(), SubmitError> {
+        claims.add_bytes(self.0);
+        Ok(())
+    }
+
+    unsafe fn data(_: &mut ()) {}
+}
+
 /// A task that runs until it is let go.
 pub(crate) fn blocked(rt: &Runtime) -> (TaskId, mpsc::Sender<()>) {
     let (let_go, gate) = mpsc::channel();
