@@ -3,7 +3,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 
 use common::{Bytes, Shared, until_waiting};
@@ -106,9 +106,34 @@ fn many_small_tasks_do_not_keep_a_large_one_waiting() {
         while waits(&rt) < 2 && !small.is_finished() {
             std::thread::yield_now();
         }
-        assert_eq!(waits(&rt), 2, "it would fit, but another one waits");
+        let waiting = waits(&rt);
         let_go.send(()).expect("the body waits");
+        assert_eq!(waiting, 2, "it would fit, but another one waits");
     });
+    rt.wait().expect("nothing failed");
+}
+
+/// Submits tasks, one after the other, until `stop` says no.
+fn keep_busy(rt: &Runtime, stop: &Arc<AtomicBool>) {
+    let (inner, told) = (rt.clone(), stop.clone());
+    let body = move |()| {
+        if !told.load(Ordering::SeqCst) {
+            keep_busy(&inner, &told);
+        }
+    };
+    rt.spawn("again", (), body).expect("accepted");
+}
+
+#[test]
+fn a_worker_that_never_rests_lets_a_full_memory_window_go_on() {
+    let rt = build(Runtime::builder().workers(1).memory_window(10));
+    let observer = rt.clone();
+    let body = move |()| until_waiting(&observer, Cause::Memory);
+    rt.spawn("until somebody waits", Bytes(10), body).expect("accepted");
+    let stop = Arc::new(AtomicBool::new(false));
+    keep_busy(&rt, &stop);
+    rt.spawn("waits", Bytes(5), |()| ()).expect("accepted");
+    stop.store(true, Ordering::SeqCst);
     rt.wait().expect("nothing failed");
 }
 
