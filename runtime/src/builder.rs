@@ -13,6 +13,7 @@ use crate::trace::Keep;
 pub struct Builder {
     workers: Option<usize>,
     window: u64,
+    memory_window: Option<u64>,
     timing: bool,
     main_helps: bool,
     schedule: Schedule,
@@ -26,6 +27,7 @@ impl std::fmt::Debug for Builder {
         f.debug_struct("Builder")
             .field("workers", &self.workers)
             .field("window", &self.window)
+            .field("memory_window", &self.memory_window)
             .field("timing", &self.timing)
             .field("main_helps", &self.main_helps)
             .field("schedule", &self.schedule)
@@ -43,6 +45,7 @@ impl Builder {
         Builder {
             workers: None,
             window: 4096,
+            memory_window: None,
             timing: true,
             main_helps: false,
             schedule: Schedule::work_stealing(),
@@ -63,6 +66,40 @@ impl Builder {
     /// How many tasks may be unfinished before `spawn` waits; 4096 by default.
     pub fn window(mut self, tasks: usize) -> Self {
         self.window = tasks as u64;
+        self
+    }
+
+    /// How many bytes unfinished tasks may declare
+    /// ([`Claims::declare_bytes`](crate::Claims::declare_bytes)) before `spawn` waits; without a bound by
+    /// default. Memory that several tasks declare counts once for each, and such that a thread has
+    /// acquired does not count. It costs some nanoseconds per task, and nothing if it is not set.
+    ///
+    /// A task that declares more than that is let in while no other unfinished one declares any.
+    /// Bodies, and threads that hold acquired data, may exceed the bound. Threads that wait here
+    /// go on in the order in which they came.
+    ///
+    /// ```
+    /// # use millrace_runtime::{Access, Claims, Mode, Runtime, SubmitError, trace::Cause};
+    /// # struct Buffer(usize);
+    /// # unsafe impl Access for Buffer {
+    /// #     type Claim = ();
+    /// #     type Data<'a> = ();
+    /// #     fn claim(self, claims: &mut Claims) -> Result<(), SubmitError> {
+    /// #         claims.declare_bytes(0..0, 0, Mode::Read, self.0);
+    /// #         Ok(())
+    /// #     }
+    /// #     unsafe fn data(_: &mut ()) {}
+    /// # }
+    /// let rt = Runtime::builder().workers(2).memory_window(1 << 20).build()?;
+    /// for _ in 0..100 {
+    ///     rt.spawn("load", Buffer(400_000), |()| ())?; // Two at a time.
+    /// }
+    /// rt.wait()?;
+    /// println!("waited for {} ns", rt.statistics().wait_ns(Cause::Memory));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn memory_window(mut self, bytes: usize) -> Self {
+        self.memory_window = Some(bytes as u64);
         self
     }
 
@@ -136,6 +173,7 @@ impl Builder {
             workers,
             helps,
             window: self.window,
+            memory_window: self.memory_window,
             timing: self.timing,
             schedule: if workers == 0 { Schedule::work_stealing() } else { self.schedule },
             trace_capacity: self.trace_capacity,

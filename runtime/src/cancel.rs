@@ -1,7 +1,7 @@
 //! Cancelling tasks that have not started.
 
 use crate::runtime::Runtime;
-use crate::task::{REQUEST, TaskId};
+use crate::task::{Label, REQUEST, TaskId};
 
 impl Runtime {
     /// Cancels a task that has not started: its body is dropped without being run, and so are
@@ -36,9 +36,31 @@ impl Runtime {
     /// [`cancel`](Self::cancel). Takes time in proportion to the tasks that were ever
     /// unfinished at once.
     pub fn cancel_all(&self) {
+        self.cancel_label(Label::default());
+    }
+
+    /// Cancels the tasks with a label that were submitted before and have not started: those
+    /// whose labels have every number that `label` has; see [`cancel`](Self::cancel) and
+    /// [`cancel_all`](Self::cancel_all).
+    ///
+    /// ```
+    /// # use millrace_runtime::{Label, Runtime, WaitError};
+    /// let rt = Runtime::builder().workers(1).build()?;
+    /// let (let_go, gate) = std::sync::mpsc::channel();
+    /// rt.task("first").batch(0).spawn((), move |()| gate.recv().unwrap())?;
+    /// rt.task("second").batch(1).spawn((), |()| println!("never printed"))?;
+    /// rt.task("third").batch(2).spawn((), |()| println!("printed"))?;
+    /// rt.cancel_label(Label::batch(1));
+    /// let_go.send(())?;
+    /// rt.wait_for_label(Label::batch(2))?;
+    /// assert!(matches!(rt.wait_for_label(Label::batch(1)), Err(WaitError::Cancelled)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cancel_label(&self, label: Label) {
         let inner = self.inner();
         let submitter = inner.submitter();
-        submitter.unfinished(inner, |slot| slot.request_cancel(REQUEST));
-        submitter.instances.iter().for_each(|replay| replay.request_cancel(REQUEST));
+        submitter.unfinished(inner, label, |_, slot| slot.request_cancel(REQUEST));
+        let replays = submitter.instances.iter();
+        replays.for_each(|replay| replay.request_cancel_of(inner, label, REQUEST));
     }
 }

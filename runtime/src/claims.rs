@@ -115,7 +115,8 @@ impl Claims {
 
     /// Declares one access to the handles `range`, under `epoch`, which stand for `bytes` of
     /// memory: what the body is handed. The sum over a kind's tasks is in
-    /// [`KindStatistics::bytes`](crate::KindStatistics::bytes).
+    /// [`KindStatistics::bytes`](crate::KindStatistics::bytes), and
+    /// [`Builder::memory_window`](crate::Builder::memory_window) bounds that over unfinished ones.
     #[inline]
     pub fn declare_bytes(&mut self, range: Range<u32>, epoch: u32, mode: Mode, bytes: usize) {
         let Range { start: first, end } = range;

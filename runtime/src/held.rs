@@ -10,7 +10,7 @@ use crate::access::Access;
 use crate::claims::{Claim, Claims};
 use crate::error::{SubmitError, WaitError};
 use crate::graph::{GuardMark, Need, TaskRef};
-use crate::pool::{Patience, hold, in_task_body, release};
+use crate::pool::{Patience, Reason, hold, in_task_body, release};
 use crate::runtime::{Inner, Runtime};
 use crate::submit::Submitter;
 use crate::sync::Deadline;
@@ -101,7 +101,7 @@ impl Runtime {
             submitter.would_block_itself(inner, claims)
         })?;
         let (guard, claim) = wanted.ok_or(WaitError::HoldsGuard { call })?;
-        if !self.inner().wait_for_guard(&guard, deadline) {
+        if !self.inner().wait_for_guard(&guard, Cause::Acquire.into(), deadline) {
             return Err(WaitError::TimedOut { call });
         }
         self.hold(guard, claim)
@@ -124,7 +124,7 @@ impl Runtime {
         if refuse(&submitter, inner, claims.list()) {
             return Ok(None);
         }
-        let guard = submitter.guard(inner, call, claims.list(), None)?;
+        let guard = submitter.guard(inner, call, claims.list(), [])?;
         Ok(Some((guard, claim)))
     }
 
@@ -153,18 +153,18 @@ pub(crate) struct Guard {
 }
 
 impl Submitter {
-    /// Submits a guard with these claims, behind the end of one task more.
+    /// Submits a guard with these claims, behind the ends of some tasks more.
     pub(crate) fn guard(
         &mut self,
         inner: &Inner,
         call: &'static str,
         claims: &[Claim],
-        after: Option<TaskRef>,
+        after: impl IntoIterator<Item = TaskRef>,
     ) -> Result<Guard, SubmitError> {
         let task = self.allocate(inner).ok_or(SubmitError::TooManyTasks { task: call })?;
         inner.table.slot(task.slot()).set_guard();
-        let need = after.map(|task| Need { task, order_only: true });
-        let ready = self.publish(inner, task, claims, need);
+        let needs = after.into_iter().map(|task| Need { task, order_only: true });
+        let ready = self.publish(inner, task, claims, needs);
         Ok(Guard { task, ready })
     }
 }
@@ -172,31 +172,25 @@ impl Submitter {
 impl Inner {
     /// Waits until a guard is granted. False if it was not at the deadline: then it is no longer
     /// the caller's.
-    fn wait_for_guard(&self, guard: &Guard, deadline: Deadline) -> bool {
+    fn wait_for_guard(&self, guard: &Guard, reason: Reason<'_>, deadline: Deadline) -> bool {
         if guard.ready {
             return true;
         }
         let slot = self.table.slot(guard.task.slot());
-        self.record_wait(Cause::Acquire, Cause::Acquire.label(), || {
+        self.record_wait(reason, || {
             let granted = || slot.guard_marks().has(GuardMark::Granted);
             self.wait_at(&self.guards, Patience::Eager, deadline, granted)
                 || slot.mark_guard(GuardMark::Abandoned).has(GuardMark::Granted)
         })
     }
 
-    /// Waits until a task has ended, well or badly; false if it had not at the deadline.
-    pub(crate) fn wait_behind(
-        &self,
-        call: &'static str,
-        task: TaskRef,
-        deadline: Deadline,
-    ) -> Result<bool, SubmitError> {
-        let guard = self.submitter().guard(self, call, &[], Some(task))?;
-        let ended = self.wait_for_guard(&guard, deadline);
-        if ended {
+    /// Waits until a guard is granted, and ends it; false if it was not at the deadline.
+    pub(crate) fn pass_guard(&self, guard: &Guard, reason: Reason<'_>, deadline: Deadline) -> bool {
+        let granted = self.wait_for_guard(guard, reason, deadline);
+        if granted {
             self.end_guard(guard.task.slot());
         }
-        Ok(ended)
+        granted
     }
 
     /// The last predecessor of a guard has ended: it is the waiting thread's, or if that one has
@@ -226,7 +220,7 @@ impl Inner {
             let slot = self.table.slot(guard);
             let blame = slot.cancelled_by();
             if let Some(blame) = blame {
-                self.submitter().spoil(self, self.table.current(guard), blame);
+                self.submitter().spoil(self, self.table.current(guard), None, blame);
             }
             self.table.end(guard, blame, |successor, _| ready.push(successor));
             self.table.free(&[guard]);

@@ -68,6 +68,8 @@
 //!   and nothing else, comes back at the next wait, and leaves the runtime usable.
 //! * **No wait without a cause.** Each wait and each idle interval is counted and, while a
 //!   trace is recorded, becomes a span that says why.
+//! * **Bounded ahead.** Submission waits while as many tasks ([`Builder::window`]), or as much
+//!   memory ([`Builder::memory_window`]), are unfinished as was allowed.
 //! * **No call waits for itself.** Waiting inside a body, or for data that the calling thread
 //!   holds, is an error.
 //! * **The order is free where the data leaves it free**: a [`scheduler`] chooses, by age,
@@ -83,6 +85,7 @@ mod clock;
 mod error;
 mod graph;
 mod held;
+mod memory;
 mod pool;
 pub mod replay;
 mod runtime;
@@ -94,6 +97,7 @@ mod sync;
 mod task;
 pub mod trace;
 mod wait;
+mod window;
 
 pub use access::{Access, Handle, HandleAccess, HandleBlock, Handles, Mode};
 pub use builder::Builder;

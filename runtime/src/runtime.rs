@@ -13,13 +13,14 @@ use crossbeam_utils::CachePadded;
 use crate::access::{Access, Handles};
 use crate::error::SubmitError;
 use crate::graph::SlotTable;
+use crate::memory::MemoryWindow;
 use crate::pool::{self, Context, Shared, Sleep, WaitPoint};
 use crate::scheduler::Schedule;
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use crate::task::{Outcome, TaskId};
-use crate::trace::{Cause, Keep, MarkKind, RawSpan, Recorder, SpanKind, Trace};
+use crate::trace::{Keep, MarkKind, Recorder, Trace};
 
 /// What a [`Builder`](crate::Builder) has decided.
 pub(crate) struct Settings {
@@ -27,6 +28,8 @@ pub(crate) struct Settings {
     /// Whether worker 0 is a thread that waits.
     pub(crate) helps: bool,
     pub(crate) window: u64,
+    /// In bytes.
+    pub(crate) memory_window: Option<u64>,
     pub(crate) timing: bool,
     pub(crate) schedule: Schedule,
     pub(crate) trace_capacity: usize,
@@ -58,6 +61,8 @@ pub(crate) struct Inner {
     /// Where submitters wait for room in the window.
     pub(crate) window: WaitPoint,
     pub(crate) window_size: u64,
+    /// The bound on the bytes that unfinished tasks declare, if there is one.
+    pub(crate) memory: Option<Box<MemoryWindow>>,
     /// Where threads wait for guards.
     pub(crate) guards: WaitPoint,
     /// Whether there are failures or cancellations that no wait has reported.
@@ -97,6 +102,9 @@ impl Inner {
     /// What the threads share, and the contexts of the pool's threads.
     pub(crate) fn new(settings: Settings) -> (Self, Vec<Context>) {
         let Settings { workers, helps, window, timing, schedule, .. } = settings;
+        // Without workers, each task ends before the next is submitted, or nobody may wait.
+        let memory = settings.memory_window.filter(|_| workers > 0);
+        let memory = memory.map(|bytes| Box::new(MemoryWindow::new(bytes, workers)));
         let (recorder, mut writers) =
             Recorder::new(workers, settings.trace_capacity, settings.trace_keep);
         let main = Context::new(workers, writers.remove(0), Worker::new_fifo());
@@ -123,6 +131,7 @@ impl Inner {
             external: WaitPoint::new(),
             window: WaitPoint::new(),
             window_size: window,
+            memory,
             guards: WaitPoint::new(),
             unreported: AtomicBool::new(false),
             failed: AtomicBool::new(false),
@@ -210,6 +219,9 @@ impl Inner {
     pub(crate) fn notify_ended(&self) {
         self.drained.notify();
         self.window.notify();
+        if let Some(memory) = &self.memory {
+            memory.point.notify();
+        }
     }
 
     pub(crate) fn request_quit(&self) {
@@ -224,27 +236,6 @@ impl Inner {
     /// The context of threads outside the pool.
     pub(crate) fn main_context(&self) -> StdMutexGuard<'_, Context> {
         self.main.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Runs `wait` and records how long it took and why.
-    pub(crate) fn record_wait<R>(&self, cause: Cause, name: &str, wait: impl FnOnce() -> R) -> R {
-        let start = self.recorder.now();
-        let tracing = self.recorder.enabled();
-        let named = if tracing { self.recorder.intern(name) } else { 0 };
-        self.totals.clock.begin(cause, named, start);
-        self.totals.wait_begins(cause, name);
-        self.note_starvation();
-        let result = wait();
-        let end = self.recorder.now();
-        self.recorder.starved(self.totals.clock.end(end));
-        self.totals.wait_ends(cause, name, end.saturating_sub(start));
-        if tracing {
-            let name = named;
-            let label = Default::default();
-            let span = RawSpan { kind: SpanKind::Wait, cause, name, start, end, label };
-            self.main_context().writer.write(span);
-        }
-        result
     }
 }
 
@@ -308,8 +299,10 @@ impl Runtime {
     /// it depends on has ended: a reader waits for the last writer, a writer for the last
     /// writer and all readers since, in submission order.
     ///
-    /// The call waits while the submission window is full, unless it is made inside a body or
-    /// while the thread holds acquired data. `name` names the task's kind in traces and errors.
+    /// The call waits while the submission window is full
+    /// ([`Builder::window`](crate::Builder::window),
+    /// [`Builder::memory_window`](crate::Builder::memory_window)), unless it is made inside a body
+    /// or while the thread holds acquired data. `name` names the task's kind in traces and errors.
     ///
     /// A panic in `body`, or an error that it returns, ends the task; tasks that read what it
     /// was to write are cancelled, all others go on, and the next wait reports it.

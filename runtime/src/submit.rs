@@ -14,13 +14,12 @@ use crate::access::{Access, Handle};
 use crate::claims::{Claim, Claims};
 use crate::error::SubmitError;
 use crate::graph::{Allocation, Crossing, HandleTable, Need, Slot, TaskRef};
-use crate::pool::{Patience, holds, in_task_body};
+use crate::pool::{holds, in_task_body};
 use crate::replay::{Entered, Instance};
 use crate::runtime::{Inner, Runtime};
 use crate::statistics::SubmittedKinds;
 use crate::sync::{MutexGuard, Ordering, lock_plain};
 use crate::task::{Failures, Job, Label, Meta, Outcome, TaskHandle, TaskId};
-use crate::trace::Cause;
 
 /// For how many handles of a task the predecessors' slots are fetched while it is filled in.
 const PREFETCHED: usize = 4;
@@ -81,9 +80,9 @@ impl Submitter {
     }
 
     /// Remembers that an ended (or ending) task left no valid data.
-    pub(crate) fn spoil(&mut self, inner: &Inner, task: TaskRef, failure: u32) {
+    pub(crate) fn spoil(&mut self, inner: &Inner, task: TaskRef, label: Option<Label>, blame: u32) {
         inner.failed.store(true, Ordering::Relaxed);
-        self.failures.spoil(task, failure);
+        self.failures.spoil(task, label, blame);
         self.failures.prune(self.handles.len(), self.handles.writers());
     }
 
@@ -154,9 +153,21 @@ impl Submitter {
         });
     }
 
-    /// Calls `each` for the slot of every unfinished task.
-    pub(crate) fn unfinished(&self, inner: &Inner, each: impl FnMut(&Slot)) {
-        inner.table.unfinished(&self.allocation, each);
+    /// Calls `each` for every unfinished task that `wanted` covers.
+    pub(crate) fn unfinished(
+        &self,
+        inner: &Inner,
+        wanted: Label,
+        mut each: impl FnMut(TaskRef, &Slot),
+    ) {
+        let all = wanted == Label::default();
+        inner.table.unfinished(&self.allocation, |task, slot| {
+            // SAFETY: who has the submitter holds the submission lock, and the slots of submitted
+            // tasks are described.
+            if all || wanted.covers(unsafe { slot.cell.meta() }.label) {
+                each(task, slot);
+            }
+        });
     }
 
     /// Whether a guard with these claims would have to wait.
@@ -218,7 +229,8 @@ impl<'a> TaskBuilder<'a> {
         TaskBuilder { runtime, name, label, priority: 0, after, location }
     }
 
-    /// The batch that the task works for, counted over the whole run.
+    /// The batch that the task works for, counted over the whole run. Its tasks can be waited for
+    /// ([`Runtime::wait_for_label`]) and cancelled ([`Runtime::cancel_label`]).
     #[inline]
     pub fn batch(mut self, batch: u32) -> Self {
         self.label.batch = Some(batch);
@@ -335,10 +347,12 @@ impl<'a> TaskBuilder<'a> {
         inner.wait_for_room();
         let mut claims = Claims::new(name, inner.id);
         let claim = claims.collect(access)?;
+        inner.wait_for_memory(claims.bytes());
         let job = Job::<A, F>::new(claim, body);
         let order = Order { name, location, label, priority, after: &after, claims: &claims };
         let Some(submission) = inner.begin(&order) else {
             job.abandon();
+            inner.memory.iter().for_each(|memory| memory.withdraw(claims.bytes()));
             return Err(SubmitError::TooManyTasks { task: name });
         };
         // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
@@ -382,7 +396,10 @@ impl Inner {
         let priority = if self.workers() == 0 { 0 } else { order.priority };
         let slot = self.table.slot(task.slot());
         slot.set_task(priority, kind);
-        // SAFETY: the slot was just allocated, so this thread owns its cell.
+        if let Some(memory) = &self.memory {
+            memory.note(task.slot(), order.claims.bytes());
+        }
+        // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
         unsafe { slot.cell.describe(Meta { name, location, label, sequence }) };
         Some(Submission { submitter, task, sequence })
     }
@@ -410,38 +427,5 @@ impl Inner {
         if self.workers() == 0 && !in_task_body() {
             self.run_inline();
         }
-    }
-
-    /// Waits while the submission window is full. A body, or a thread that holds acquired data,
-    /// may exceed the window: what would make room could be waiting for it.
-    #[inline]
-    pub(crate) fn wait_for_room(&self) {
-        // Relaxed: a bound that is out of date is too low.
-        let submitted = self.submitted.load(Ordering::Relaxed);
-        if submitted >= self.room.load(Ordering::Relaxed) {
-            self.make_room();
-        }
-    }
-
-    #[cold]
-    fn make_room(&self) {
-        let full = || {
-            let room = self.finished() + self.window_size;
-            self.room.store(room, Ordering::Relaxed);
-            self.submitted.load(Ordering::Relaxed) >= room
-        };
-        if self.workers() == 0 || !full() || in_task_body() || holds(self.id, |_| true) {
-            return;
-        }
-        self.record_wait(Cause::Window, Cause::Window.label(), || {
-            self.wait_at(&self.window, Patience::Throughput, None, || self.window_has_room());
-        });
-    }
-
-    /// Whether a quarter of the window is free: then a waiting submitter goes on.
-    pub(crate) fn window_has_room(&self) -> bool {
-        let finished = self.finished();
-        let submitted = self.submitted.load(Ordering::Acquire);
-        submitted - finished <= self.window_size - self.window_size.div_ceil(4)
     }
 }

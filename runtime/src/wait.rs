@@ -1,14 +1,16 @@
-//! Waiting: for everything, for one task, for what owners of handles do; with and without a
-//! limit in time.
+//! Waiting: for everything, for one task, for those of a label, for what owners of handles do;
+//! with and without a limit in time.
 
+use std::borrow::Borrow;
 use std::time::{Duration, Instant};
 
 use crate::error::WaitError;
-use crate::pool::{Patience, holds, in_task_body};
-use crate::replay::Replay;
+use crate::graph::TaskRef;
+use crate::pool::{Patience, Reason, holds, in_task_body};
+use crate::replay::ReplayName;
 use crate::runtime::{Inner, Runtime};
 use crate::sync::{Deadline, Ordering};
-use crate::task::{Failures, TaskId};
+use crate::task::{Failures, Label, TaskId};
 use crate::trace::Cause;
 
 /// When a wait of that length ends; a time beyond the clock's range is no limit.
@@ -39,7 +41,7 @@ impl Inner {
         // Nothing to wait for: neither a body nor a held guard can be in the way.
         if !self.is_drained() {
             self.may_wait(call)?;
-            let drained = self.record_wait(Cause::Drain, Cause::Drain.label(), || {
+            let drained = self.record_wait(Cause::Drain.into(), || {
                 let patience =
                     if deadline.is_some() { Patience::Eager } else { Patience::Throughput };
                 self.wait_at(&self.drained, patience, deadline, || self.is_drained())
@@ -67,41 +69,86 @@ impl Inner {
         }
         if !self.table.has_ended(task.task) {
             self.may_wait(call)?;
-            if !self.wait_behind(call, task.task, deadline)? {
+            let guard = self.submitter().guard(self, call, &[], [task.task])?;
+            if !self.pass_guard(&guard, Cause::Acquire.into(), deadline) {
                 return Err(WaitError::TimedOut { call });
             }
         }
-        self.blame(task)
+        self.blame([task.task], None)
     }
 
     pub(crate) fn wait_for_replay(
         &self,
-        replay: &Replay,
+        replay: &ReplayName,
         call: &'static str,
         deadline: Deadline,
     ) -> Result<(), WaitError> {
         if !replay.has_ended() {
             self.may_wait(call)?;
-            let ended = self.record_wait(Cause::Drain, Cause::Drain.label(), || {
-                self.wait_at(&self.external, Patience::Eager, deadline, || replay.has_ended())
-            });
-            if !ended {
+            if !self.pass_replays(&[replay], Cause::Drain.into(), deadline) {
                 return Err(WaitError::TimedOut { call });
             }
         }
-        let blame = replay.blame();
-        blame.map_or(Ok(()), |blame| Err(self.submitter().failures().spoilt(blame)))
+        self.blame([], replay.blame())
     }
 
-    /// Why an ended task did not do what it should have done.
-    fn blame(&self, task: TaskId) -> Result<(), WaitError> {
+    /// Waits until replays have ended; false if not all had at the deadline.
+    fn pass_replays(
+        &self,
+        replays: &[impl Borrow<ReplayName>],
+        reason: Reason<'_>,
+        deadline: Deadline,
+    ) -> bool {
+        let ended = || replays.iter().all(|replay| replay.borrow().has_ended());
+        self.record_wait(reason, || self.wait_at(&self.external, Patience::Eager, deadline, ended))
+    }
+
+    fn wait_for_label(
+        &self,
+        call: &'static str,
+        label: Label,
+        deadline: Deadline,
+    ) -> Result<(), WaitError> {
+        let mut tasks = Vec::new();
+        let submitter = self.submitter();
+        submitter.unfinished(self, label, |task, _| tasks.push(task));
+        let replays: Vec<_> = submitter.replays(label).collect();
+        let earlier = submitter.failures().unreported_of(label);
+        drop(submitter);
+        let reason = Reason { cause: Cause::Drain, name: "tasks of a label", label };
+        if !replays.is_empty() {
+            self.may_wait(call)?;
+            if !self.pass_replays(&replays, reason, deadline) {
+                return Err(WaitError::TimedOut { call });
+            }
+        }
+        if !tasks.is_empty() {
+            self.may_wait(call)?;
+            // Those that have ended by now need no edge.
+            let guard = self.submitter().guard(self, call, &[], tasks.iter().copied())?;
+            if !self.pass_guard(&guard, reason, deadline) {
+                return Err(WaitError::TimedOut { call });
+            }
+        }
+        let blames = replays.iter().filter_map(ReplayName::blame);
+        self.blame(tasks, earlier.into_iter().chain(blames))
+    }
+
+    /// Why ended tasks did not do what they should have done; `others` are to blame, too.
+    fn blame(
+        &self,
+        tasks: impl IntoIterator<Item = TaskRef>,
+        others: impl IntoIterator<Item = u32>,
+    ) -> Result<(), WaitError> {
         if !self.failed.load(Ordering::Relaxed) {
             return Ok(());
         }
         let submitter = self.submitter();
-        match submitter.failures().spoilt_by(task.task) {
+        let failures = submitter.failures();
+        let blames = tasks.into_iter().filter_map(|task| failures.spoilt_by(task));
+        match failures.foremost(blames.chain(others)) {
             None => Ok(()),
-            Some(blame) => Err(submitter.failures().spoilt(blame)),
+            Some(blame) => Err(failures.spoilt(blame)),
         }
     }
 }
@@ -155,6 +202,43 @@ impl Runtime {
         self.inner().wait_for("wait_for_timeout", task, deadline(timeout))
     }
 
+    /// Waits until the tasks with a label that were submitted before have ended, and for nothing
+    /// else: those whose labels have every number that `label` has. Takes time in proportion to
+    /// the tasks that were ever unfinished at once.
+    ///
+    /// ```
+    /// # use millrace_runtime::{Label, Runtime};
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let (let_go, gate) = std::sync::mpsc::channel();
+    /// for batch in 0..2 {
+    ///     for shard in 0..4 {
+    ///         rt.task("forward").batch(batch).shard(shard).spawn((), |()| ())?;
+    ///     }
+    /// }
+    /// rt.task("blocked").batch(1).spawn((), move |()| gate.recv().unwrap())?;
+    /// rt.wait_for_label(Label::batch(0))?;
+    /// rt.wait_for_label(Label { shard: Some(3), ..Label::batch(1) })?;
+    /// let_go.send(())?;
+    /// rt.wait_for_label(Label::batch(1))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When one of these tasks failed or was cancelled (which the next [`wait`](Self::wait)
+    /// reports all the same) since the last [`wait`](Self::wait) that reported; when waiting
+    /// could never end, as for [`wait`](Self::wait).
+    pub fn wait_for_label(&self, label: Label) -> Result<(), WaitError> {
+        self.inner().wait_for_label("wait_for_label", label, None)
+    }
+
+    /// [`wait_for_label`](Self::wait_for_label), but not longer than `timeout`.
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`], and as for [`wait_for_label`](Self::wait_for_label).
+    pub fn wait_for_label_timeout(&self, label: Label, timeout: Duration) -> Result<(), WaitError> {
+        self.inner().wait_for_label("wait_for_label_timeout", label, deadline(timeout))
+    }
+
     /// Whether a task has ended: well, badly, or cancelled. What it did is then visible to the
     /// caller.
     pub fn has_ended(&self, task: TaskId) -> bool {
@@ -187,7 +271,8 @@ impl Runtime {
     ) -> Result<(), WaitError> {
         let inner = self.inner();
         inner.may_wait(call)?;
-        inner.record_wait(cause, name, || {
+        let reason = Reason { cause, name, label: Label::default() };
+        inner.record_wait(reason, || {
             inner.wait_at(&inner.external, Patience::Eager, None, condition)
         });
         Ok(())

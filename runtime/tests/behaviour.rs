@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 
-use common::Shared;
+use common::{Shared, until_waiting};
 use millrace_runtime::trace::{Cause, LaneKind, SpanKind};
 use millrace_runtime::{BuildError, Runtime, SubmitError, WaitError, in_task_body};
 
@@ -335,13 +335,6 @@ fn the_start_hook_runs_on_each_worker_before_build_returns() {
     };
     let _rt = Runtime::builder().workers(3).on_worker_start(hook).build().expect("a runtime");
     assert_eq!(seen.load(Ordering::SeqCst), 0x01_01_01);
-}
-
-/// Returns once a thread outside the pool has begun to wait for `cause`.
-fn until_waiting(rt: &Runtime, cause: Cause) {
-    while rt.statistics().waits.iter().all(|((c, _), total)| *c != cause || total.count == 0) {
-        std::thread::yield_now();
-    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::Shared;
+use common::{Shared, quiet_panics};
 use millrace_runtime::scheduler::Schedule;
 use millrace_runtime::{Builder, Mode, Runtime, WaitError};
 use proptest::prelude::*;
@@ -184,19 +184,6 @@ fn compare(handles: usize, steps: &[Step], window: usize, scheduler: &str) {
 fn scheduler() -> impl Strategy<Value = &'static str> {
     // The default twice as often as each other.
     prop_oneof![Just("work-stealing"), prop::sample::select(&Schedule::NAMES)]
-}
-
-fn quiet_panics() {
-    static ONCE: std::sync::Once = std::sync::Once::new();
-    ONCE.call_once(|| {
-        let default = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            let text = info.payload().downcast_ref::<String>();
-            if !text.is_some_and(|text| text.contains("was told to")) {
-                default(info);
-            }
-        }));
-    });
 }
 
 proptest! {

@@ -2,12 +2,12 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use common::Shared;
-use millrace_runtime::{Runtime, SubmitError, TaskId, WaitError};
+use common::{Shared, blocked};
+use millrace_runtime::{Runtime, SubmitError, WaitError};
 
 /// Short enough to wait for, in tests whose outcome does not depend on it.
 const SHORT: Duration = Duration::from_millis(2);
@@ -22,19 +22,6 @@ fn helping(workers: usize) -> Runtime {
 
 fn never((): ()) {
     unreachable!("the task should have been cancelled");
-}
-
-/// A task that runs until it is let go.
-fn blocked(rt: &Runtime) -> (TaskId, mpsc::Sender<()>) {
-    let (let_go, gate) = mpsc::channel();
-    let (begun, begins) = mpsc::channel();
-    let body = move |()| {
-        begun.send(()).expect("the test waits");
-        gate.recv().expect("let go");
-    };
-    let task = rt.spawn("blocked", (), body).expect("accepted");
-    begins.recv().expect("it begins");
-    (task, let_go)
 }
 
 #[test]

@@ -90,6 +90,7 @@ fn class(cause: Cause) -> &'static str {
         Cause::Barrier => "barrier",
         Cause::Loader => "loader",
         Cause::Window => "window",
+        Cause::Memory => "memory",
         Cause::Acquire => "acquire",
         Cause::Drain => "drain",
         Cause::NoReadyTask => "no-task",

@@ -131,6 +131,10 @@ pub const MEASURES: &[Measure] = &[
         waited(r, Cause::Window)
     }),
     brief("wait_window_share", "  share of run", Unit::Share, |r| r.wait_share(Cause::Window)),
+    detail("wait_memory_seconds", "main waits: memory window full", Unit::Seconds, |r| {
+        waited(r, Cause::Memory)
+    }),
+    detail("wait_memory_share", "  share of run", Unit::Share, |r| r.wait_share(Cause::Memory)),
     brief("wait_acquire_seconds", "main waits: acquire", Unit::Seconds, |r| {
         waited(r, Cause::Acquire)
     }),
@@ -144,6 +148,9 @@ pub const MEASURES: &[Measure] = &[
     }),
     detail("idle_window_share", "workers idle: window full", Unit::Share, |r| {
         idle(r, Cause::Window)
+    }),
+    detail("idle_memory_share", "workers idle: memory window full", Unit::Share, |r| {
+        idle(r, Cause::Memory)
     }),
     detail("idle_acquire_share", "workers idle: acquire", Unit::Share, |r| idle(r, Cause::Acquire)),
     detail("idle_drain_share", "workers idle: drain", Unit::Share, |r| idle(r, Cause::Drain)),

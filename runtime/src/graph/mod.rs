@@ -44,6 +44,7 @@ mod slot;
 pub(crate) use guard::GuardMark;
 pub(crate) use handles::{Crossing, HandleTable, Need};
 pub(crate) use node::NodeFacts;
+pub(crate) use segments::Segments;
 pub(crate) use slot::{Allocation, SUBMITTING, Slot, SlotTable, TaskRef};
 
 #[cfg(all(test, loom))]

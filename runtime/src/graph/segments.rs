@@ -13,7 +13,7 @@ use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// A table whose entries never move: segments of doubling size.
-pub(super) struct Segments<T> {
+pub(crate) struct Segments<T> {
     segments: [AtomicPtr<T>; SEGMENTS],
     /// The table owns its entries.
     owned: std::marker::PhantomData<T>,
@@ -27,7 +27,7 @@ const HUGE_PAGE: usize = 2 << 20;
 const SEGMENTS: usize = if cfg!(loom) { 1 } else { 23 };
 
 impl<T> Segments<T> {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let segments = std::array::from_fn(|_| AtomicPtr::new(null_mut()));
         Segments { segments, owned: std::marker::PhantomData }
     }
@@ -41,7 +41,7 @@ impl<T> Segments<T> {
 
     /// The entry of an index that was handed out.
     #[inline]
-    pub(super) fn get(&self, index: u32) -> &T {
+    pub(crate) fn get(&self, index: u32) -> &T {
         let (segment, offset) = Self::locate(index);
         // Relaxed: see the invariant.
         let segment = self.segments[segment].load(Ordering::Relaxed);
@@ -51,7 +51,7 @@ impl<T> Segments<T> {
     }
 
     /// Makes the entry exist; one caller at a time.
-    pub(super) fn grow(&self, index: u32, make: impl Fn() -> T) {
+    pub(crate) fn grow(&self, index: u32, make: impl Fn() -> T) {
         let (segment, _) = Self::locate(index);
         let place = &self.segments[segment];
         if place.load(Ordering::Relaxed).is_null() {

@@ -429,16 +429,16 @@ impl SlotTable {
         }
     }
 
-    /// Calls `each` for the slot of every task that is submitted and has not ended, guards and
-    /// recorded tasks excepted. Some may end meanwhile; under the submission lock none is replaced.
-    pub(crate) fn unfinished(&self, from: &Allocation, mut each: impl FnMut(&Slot)) {
+    /// Calls `each` for every task that is submitted and has not ended, guards and recorded tasks
+    /// excepted. Some may end meanwhile; under the submission lock none is replaced.
+    pub(crate) fn unfinished(&self, from: &Allocation, mut each: impl FnMut(TaskRef, &Slot)) {
         for index in 0..from.made {
             let slot = self.slot(index);
             let now = (slot.head.load(Ordering::Acquire) >> 32) as u32;
             // Allocation moves the generation that is next past the one that `head` shows.
             let live = now.wrapping_add(1) == slot.generation.load(Ordering::Relaxed);
             if live && !slot.is_guard() && !slot.is_node() {
-                each(slot);
+                each(TaskRef::new(index, now), slot);
             }
         }
     }

@@ -152,7 +152,12 @@ impl Inner {
             None => self.run_body(slot, context),
         };
         self.drop_claim(slot);
+        // Read now: once the task has ended, the slot may have another.
+        let bytes = self.memory.as_ref().map(|memory| memory.bytes_of(slot));
         let next = self.end(slot, failure, end, context);
+        if let (Some(memory), Some(bytes)) = (&self.memory, bytes) {
+            memory.leave(context.lane, bytes);
+        }
         self.count_finished(context.lane, 1);
         self.notify_window();
         next
@@ -231,7 +236,7 @@ impl Inner {
         let failure = TaskFailure::new(meta, panicked, message);
         let mut submitter = self.submitter();
         let index = submitter.change_failures(self, |failures| failures.add(failure));
-        submitter.spoil(self, self.table.current(slot), index);
+        submitter.spoil(self, self.table.current(slot), Some(meta.label), index);
         index
     }
 
@@ -241,13 +246,13 @@ impl Inner {
         // cell; the body has not been consumed.
         let dropped = guarded(|| unsafe { cell.discard() });
         self.totals(context.lane).cancelled();
+        // SAFETY: still the owner.
+        let meta = unsafe { self.meta(self.table.slot(slot)) };
         let mut submitter = self.submitter();
-        submitter.spoil(self, self.table.current(slot), failure);
+        submitter.spoil(self, self.table.current(slot), Some(meta.label), failure);
         submitter.change_failures(self, |failures| {
             failures.count_cancelled(failure);
             if let Err(message) = dropped {
-                // SAFETY: still the owner.
-                let meta = unsafe { self.meta(self.table.slot(slot)) };
                 let message = format!("dropping its body: {message}");
                 failures.add(TaskFailure::new(meta, true, message));
             }

@@ -17,6 +17,7 @@ pub(crate) use help::Patience;
 pub use local::in_task_body;
 pub(crate) use local::{hold, holds, release};
 pub(crate) use ready::Shared;
+pub(crate) use record::Reason;
 pub(crate) use sleep::Sleep;
 pub(crate) use wait_point::WaitPoint;
 pub(crate) use worker::{start, stop};

@@ -8,6 +8,20 @@ use crate::runtime::Inner;
 use crate::task::Label;
 use crate::trace::{Cause, RawSpan, SpanKind};
 
+/// Why a thread waits, as statistics and traces tell it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reason<'a> {
+    pub(crate) cause: Cause,
+    pub(crate) name: &'a str,
+    pub(crate) label: Label,
+}
+
+impl From<Cause> for Reason<'static> {
+    fn from(cause: Cause) -> Self {
+        Reason { cause, name: cause.label(), label: Label::default() }
+    }
+}
+
 impl Inner {
     /// Whether times are taken: timing is on, or a trace is recorded.
     #[inline]
@@ -61,6 +75,26 @@ impl Inner {
             context.write(SpanKind::Task, Cause::None, kind, (start, end), label);
         }
         end
+    }
+
+    /// Runs `wait` and records how long it took and why.
+    pub(crate) fn record_wait<R>(&self, reason: Reason<'_>, wait: impl FnOnce() -> R) -> R {
+        let Reason { cause, name, label } = reason;
+        let start = self.recorder.now();
+        let tracing = self.recorder.enabled();
+        let named = if tracing { self.recorder.intern(name) } else { 0 };
+        self.totals.clock.begin(cause, named, start);
+        self.totals.wait_begins(cause, name);
+        self.note_starvation();
+        let result = wait();
+        let end = self.recorder.now();
+        self.recorder.starved(self.totals.clock.end(end));
+        self.totals.wait_ends(cause, name, end.saturating_sub(start));
+        if tracing {
+            let span = RawSpan { kind: SpanKind::Wait, cause, name: named, start, end, label };
+            self.main_context().writer.write(span);
+        }
+        result
     }
 }
 

@@ -111,7 +111,7 @@ impl Context {
         let count = std::mem::take(&mut self.uncounted.count);
         if count > 0 {
             // SAFETY: see the invariant.
-            unsafe { &*self.uncounted.instance }.ended(inner, count);
+            unsafe { &*self.uncounted.instance }.ended(inner, self.lane, count);
             inner.count_finished(self.lane, u64::from(count));
             inner.notify_window();
         }

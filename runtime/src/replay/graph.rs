@@ -16,7 +16,7 @@ use crate::graph::SUBMITTING;
 use crate::runtime::{Inner, Runtime};
 use crate::submit::Submitter;
 use crate::sync::MutexGuard;
-use crate::task::REQUEST;
+use crate::task::{Label, REQUEST};
 use crate::wait::deadline;
 
 /// What stands for the name of a task where a replay as a whole is refused.
@@ -199,14 +199,17 @@ impl RecordedGraph {
             self.data.clear();
             return Err(error.into());
         }
+        let bytes = self.claims.bytes();
+        inner.wait_for_memory(bytes);
         let mut submitter = inner.submitter();
         let Some(instance) = submitter.instance(inner, self) else {
             drop(submitter);
             self.data.clear();
+            inner.memory.iter().for_each(|memory| memory.withdraw(bytes));
             return Err(SubmitError::TooManyTasks { task: NAME }.into());
         };
         let sequence = submitter.count_submitted(inner, self.plan.tasks.len() as u64);
-        let round = instance.begin(sequence, self.batch, &mut self.data);
+        let round = instance.begin(inner, sequence, self.batch, bytes, &mut self.data);
         if inner.takes_times() {
             for kind in &self.plan.kinds {
                 submitter.kinds.note(&inner.recorder, kind.name, kind.bytes);
@@ -215,11 +218,11 @@ impl RecordedGraph {
         self.enter(inner, &mut submitter, &instance);
         let ready = self.release(inner, &mut submitter, &instance);
         if self.is_empty() {
-            instance.ended(inner, 0);
+            instance.ended(inner, inner.workers(), 0);
         }
         drop(submitter);
         inner.submitted_some(ready);
-        Ok(Replay { runtime, instance, round })
+        Ok(Replay { runtime, name: ReplayName { instance, round } })
     }
 
     /// Declares all that is bound, and secures it.
@@ -320,6 +323,12 @@ impl Submitter {
         Some(instance)
     }
 
+    /// Replays under way that have a task which `label` covers.
+    pub(crate) fn replays(&self, label: Label) -> impl Iterator<Item = ReplayName> {
+        let covered = self.instances.iter().filter(move |it| it.is_busy() && it.has_label(label));
+        covered.map(|it| ReplayName { instance: it.clone(), round: it.round() })
+    }
+
     /// The graph is being dropped: takes its idle instances out.
     fn leave_instances(&mut self, recording: u64) -> Vec<Arc<Instance>> {
         let mine = |it: &mut Arc<Instance>| it.recording == recording && it.leave();
@@ -352,8 +361,7 @@ impl Inner {
 #[derive(Clone)]
 pub struct Replay {
     runtime: Runtime,
-    instance: Arc<Instance>,
-    round: u64,
+    name: ReplayName,
 }
 
 impl std::fmt::Debug for Replay {
@@ -366,7 +374,7 @@ impl Replay {
     /// Whether all its tasks have ended: well, badly, or cancelled. What they did is then visible
     /// to the caller.
     pub fn has_ended(&self) -> bool {
-        self.instance.has_ended(self.round)
+        self.name.has_ended()
     }
 
     /// Waits until all its tasks have ended, and for nothing else.
@@ -376,7 +384,7 @@ impl Replay {
     /// same; here it is known until the graph is replayed again); when waiting could never end, as
     /// for [`Runtime::wait`].
     pub fn wait(&self) -> Result<(), WaitError> {
-        self.runtime.inner().wait_for_replay(self, "Replay::wait", None)
+        self.runtime.inner().wait_for_replay(&self.name, "Replay::wait", None)
     }
 
     /// [`wait`](Self::wait), but not longer than `timeout`.
@@ -384,7 +392,8 @@ impl Replay {
     /// # Errors
     /// [`WaitError::TimedOut`], and as for [`wait`](Self::wait).
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
-        self.runtime.inner().wait_for_replay(self, "Replay::wait_timeout", deadline(timeout))
+        let deadline = deadline(timeout);
+        self.runtime.inner().wait_for_replay(&self.name, "Replay::wait_timeout", deadline)
     }
 
     /// Cancels those of its tasks that have not started; see [`Runtime::cancel`].
@@ -392,10 +401,25 @@ impl Replay {
         // Under the lock no instance gets a new replay.
         let _submitter = self.runtime.inner().submitter();
         if !self.has_ended() {
-            self.instance.request_cancel(REQUEST);
+            self.name.instance.request_cancel(REQUEST);
         }
     }
+}
 
+/// One replay, within its runtime.
+#[derive(Clone)]
+pub(crate) struct ReplayName {
+    instance: Arc<Instance>,
+    round: u64,
+}
+
+impl ReplayName {
+    /// Whether all its tasks have ended. If so, their effects are visible.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.instance.has_ended(self.round)
+    }
+
+    /// The first failure in it, as far as it is still known.
     pub(crate) fn blame(&self) -> Option<u32> {
         self.instance.blame(self.round)
     }

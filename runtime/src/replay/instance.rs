@@ -14,6 +14,7 @@
 use std::any::Any;
 use std::cell::UnsafeCell;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use super::Bound;
 use super::plan::{Body, Plan};
@@ -63,6 +64,10 @@ pub(crate) struct Instance {
     sequence: AtomicU64,
     /// 0, or one more than the number of its batch.
     batch: AtomicU64,
+    /// What this replay takes of the memory window.
+    bytes: AtomicU64,
+    /// Whether single tasks have been cancelled on request: some may have ended by then.
+    marked: AtomicBool,
     /// How often it has been replayed.
     round: AtomicU64,
 }
@@ -145,6 +150,8 @@ impl Instance {
             blame: AtomicU32::new(0),
             sequence: AtomicU64::new(0),
             batch: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            marked: AtomicBool::new(false),
             round: AtomicU64::new(0),
         });
         instance.fill(inner);
@@ -189,13 +196,24 @@ impl Instance {
 
     /// Begins a replay of an idle instance, with the lock held: exchanges what is bound with
     /// what was, whose leases have been given back. Returns the number of the replay.
-    pub(super) fn begin(&self, sequence: u64, batch: Option<u32>, data: &mut BoundData) -> u64 {
+    pub(super) fn begin(
+        &self,
+        inner: &Inner,
+        sequence: u64,
+        batch: Option<u32>,
+        bytes: u64,
+        data: &mut BoundData,
+    ) -> u64 {
         debug_assert!(!self.is_busy(), "one replay at a time");
         // SAFETY: idle, and the caller holds the lock.
         std::mem::swap(unsafe { &mut *self.data.get() }, data);
         self.remaining.store(self.slots.len() as u32, Ordering::Relaxed);
         self.cancel.store(0, Ordering::Relaxed);
         self.blame.store(0, Ordering::Relaxed);
+        if self.marked.swap(false, Ordering::Relaxed) {
+            self.slots.iter().for_each(|slot| inner.table.slot(*slot).forget_cancel());
+        }
+        self.bytes.store(bytes, Ordering::Relaxed);
         self.sequence.store(sequence, Ordering::Relaxed);
         self.batch.store(batch.map_or(0, |batch| u64::from(batch) + 1), Ordering::Relaxed);
         let round = self.round.load(Ordering::Relaxed) + 1;
@@ -205,8 +223,8 @@ impl Instance {
         round
     }
 
-    /// Counts tasks as ended.
-    pub(crate) fn ended(&self, inner: &Inner, count: u32) {
+    /// Counts tasks as ended; `lane` is the thread's own.
+    pub(crate) fn ended(&self, inner: &Inner, lane: usize, count: u32) {
         if self.remaining.fetch_sub(count, Ordering::AcqRel) != count {
             return;
         }
@@ -214,6 +232,9 @@ impl Instance {
         let data = unsafe { &mut *self.data.get() };
         let cleared = guarded(|| data.leases.iter_mut().for_each(|lease| lease.clear()));
         debug_assert!(cleared.is_ok(), "the drop of a lease panicked");
+        if let Some(memory) = &inner.memory {
+            memory.leave(lane, self.bytes.load(Ordering::Relaxed));
+        }
         if self.state.fetch_and(!BUSY, Ordering::AcqRel) & LEFT != 0 {
             // The graph has been dropped meanwhile, and left the rest to this thread.
             inner.forget_instance(self);
@@ -250,14 +271,43 @@ impl Instance {
         }
     }
 
+    /// Cancels those of them that `label` covers, with the lock held.
+    pub(crate) fn request_cancel_of(&self, inner: &Inner, label: Label, request: u32) {
+        if !self.is_busy() {
+            return;
+        }
+        for (task, slot) in self.plan.tasks.iter().zip(&self.slots) {
+            if label.covers(self.label(task.label)) {
+                // Before the first one is marked: whoever begins the next replay unmarks them.
+                self.marked.store(true, Ordering::Relaxed);
+                inner.table.slot(*slot).request_cancel(request);
+            }
+        }
+    }
+
+    /// Whether `label` covers a task of this replay.
+    pub(super) fn has_label(&self, label: Label) -> bool {
+        self.plan.tasks.iter().any(|task| label.covers(self.label(task.label)))
+    }
+
+    /// The number of the replay.
+    pub(super) fn round(&self) -> u64 {
+        self.round.load(Ordering::Relaxed)
+    }
+
+    /// The label of a task in this replay.
+    fn label(&self, label: Label) -> Label {
+        let batch = self.batch.load(Ordering::Relaxed).checked_sub(1);
+        Label { batch: batch.map(|batch| batch as u32), ..label }
+    }
+
     pub(super) fn cancelled_by(&self) -> Option<u32> {
         self.cancel.load(Ordering::Relaxed).checked_sub(1)
     }
 
     /// The facts about a task in this replay, from those about it in all.
     pub(super) fn complete(&self, meta: Meta) -> Meta {
-        let batch = self.batch.load(Ordering::Relaxed).checked_sub(1);
-        let label = Label { batch: batch.map(|batch| batch as u32), ..meta.label };
+        let label = self.label(meta.label);
         let sequence = self.sequence.load(Ordering::Relaxed) + meta.sequence;
         Meta { label, sequence, ..meta }
     }

@@ -58,7 +58,7 @@ mod recording;
 pub use access::{Binding, Bound, HandleCount, Parameter, Part, RecordedAccess, RecordedHandle};
 pub use error::ReplayError;
 pub(crate) use execute::Uncounted;
-pub(crate) use graph::Entered;
+pub(crate) use graph::{Entered, ReplayName};
 pub use graph::{RecordedGraph, Replay};
 pub(crate) use instance::Instance;
 pub use recording::{RecordedTask, RecordedTaskBuilder, Recording};

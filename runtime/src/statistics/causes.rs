@@ -12,7 +12,8 @@ pub(crate) type CauseTimes = [u64; Cause::ALL.len()];
 ///
 /// A wait *starves* the workers from the moment when every submitted task has been started:
 /// until then, an idle worker lacks a ready task because of dependencies, not because of the
-/// wait. (A full window starves from its beginning: only the window keeps further tasks out.)
+/// wait. (A full window, of tasks or of memory, starves from its beginning: only the window keeps
+/// further tasks out.)
 ///
 /// A worker reads the clock when an idle interval begins and when it ends: the difference is
 /// how that interval divides among the causes, and the rest is for want of a ready task.
@@ -78,7 +79,8 @@ impl CauseClock {
         if state.depth == 1 {
             state.current = Some(Waiting { cause, name });
             state.fed = now;
-            state.starved_since = (cause == Cause::Window).then_some(now);
+            let full = matches!(cause, Cause::Window | Cause::Memory);
+            state.starved_since = full.then_some(now);
             self.waiting.store(true, Ordering::Relaxed);
         }
     }

@@ -396,6 +396,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_full_window_starves_from_its_beginning() {
+        let clock = CauseClock::default();
+        for cause in [Cause::Window, Cause::Memory] {
+            clock.begin(cause, 3, 100);
+            assert_eq!(clock.end(150), Some(Starved { cause, name: 3, start: 100, end: 150 }));
+        }
+        clock.begin(Cause::Drain, 3, 100);
+        assert_eq!(clock.end(150), None);
+    }
+
+    #[test]
     fn an_idle_interval_divides_among_the_causes() {
         let (clock, totals) = (CauseClock::default(), LaneTotals::default());
         clock.begin(Cause::Barrier, 4, 100);

@@ -15,6 +15,10 @@
 //! Ownership passes with the release sequence of `pending` (and the ready queue), and with the
 //! free list. A filled cell is always emptied by `clear`, exactly once, which drops the claim
 //! and with it the leases; the body is consumed before, by `run` or by `discard`.
+//!
+//! The facts alone may be read by more than the owner: they are written once per task, under the
+//! submission lock, and not touched again before the slot's next task is submitted. So whoever
+//! holds that lock may read them as well, beside an owner that reads them, too.
 #![allow(unsafe_code, reason = "type erasure of bodies; the invariant is stated above")]
 
 use std::cell::UnsafeCell;
@@ -229,7 +233,7 @@ impl TaskCell {
     /// Writes the facts about the task, before or after it is filled.
     ///
     /// # Safety
-    /// The caller owns the cell.
+    /// The caller owns the cell and holds the submission lock.
     pub(crate) unsafe fn describe(&self, meta: Meta) {
         let content = self.0.get().cast::<Content>();
         // SAFETY: the caller owns the cell; the pointer is valid for writes.
@@ -249,7 +253,7 @@ impl TaskCell {
     /// Facts about the task.
     ///
     /// # Safety
-    /// The caller owns the cell and it is described.
+    /// The cell is described, and the caller owns it or holds the submission lock.
     pub(crate) unsafe fn meta(&self) -> Meta {
         // SAFETY: the caller's promise.
         unsafe { (*self.0.get().cast::<Content>()).meta }

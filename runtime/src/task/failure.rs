@@ -80,7 +80,19 @@ pub(crate) struct Failures {
     cancelled: u64,
     requested: u64,
     /// Ended tasks that left no valid data, with the failure that is to blame.
-    spoilt: HashMap<TaskRef, u32>,
+    spoilt: HashMap<TaskRef, Spoilt>,
+    /// How often there was a report.
+    reports: u32,
+}
+
+/// An ended task that left no valid data.
+#[derive(Clone, Copy)]
+struct Spoilt {
+    blame: u32,
+    /// What it was labelled; a guard was not.
+    label: Option<Label>,
+    /// How many reports there had been.
+    reports: u32,
 }
 
 impl Failures {
@@ -106,9 +118,9 @@ impl Failures {
         }
     }
 
-    /// Remembers that what `task` was to write is not valid.
-    pub(crate) fn spoil(&mut self, task: TaskRef, failure: u32) {
-        self.spoilt.insert(task, failure);
+    /// Remembers that what `task` was to write is not valid. A guard has no label.
+    pub(crate) fn spoil(&mut self, task: TaskRef, label: Option<Label>, blame: u32) {
+        self.spoilt.insert(task, Spoilt { blame, label, reports: self.reports });
     }
 
     /// The failure that spoilt what an ended task wrote.
@@ -117,7 +129,22 @@ impl Failures {
         if self.spoilt.is_empty() {
             return None;
         }
-        self.spoilt.get(&task).copied()
+        self.spoilt.get(&task).map(|spoilt| spoilt.blame)
+    }
+
+    /// What spoilt the ended tasks that `wanted` covers, unless that was reported.
+    pub(crate) fn unreported_of(&self, wanted: Label) -> Option<u32> {
+        let of_it = |spoilt: &&Spoilt| {
+            spoilt.reports == self.reports && spoilt.label.is_some_and(|label| wanted.covers(label))
+        };
+        self.foremost(self.spoilt.values().filter(of_it).map(|spoilt| spoilt.blame))
+    }
+
+    /// Of several to blame, the failure that was submitted first, or else a request.
+    pub(crate) fn foremost(&self, blames: impl Iterator<Item = u32>) -> Option<u32> {
+        blames.min_by_key(|blame| {
+            self.all.get(*blame as usize).map_or(u64::MAX, |failure| failure.sequence)
+        })
     }
 
     /// Forgets spoilt tasks that no handle names, once there are many more than handles.
@@ -125,7 +152,7 @@ impl Failures {
         if self.spoilt.len() > REMEMBERED + 2 * handles {
             let spoilt = std::mem::take(&mut self.spoilt);
             self.spoilt = writers
-                .filter_map(|task| spoilt.get(&task).map(|failure| (task, *failure)))
+                .filter_map(|task| spoilt.get(&task).map(|spoilt| (task, *spoilt)))
                 .collect();
         }
     }
@@ -142,6 +169,7 @@ impl Failures {
         let others = new.len().saturating_sub(1);
         let first = new.iter().min_by_key(|failure| failure.sequence).cloned();
         self.reported = self.all.len();
+        self.reports = self.reports.wrapping_add(1);
         let cancelled = std::mem::take(&mut self.cancelled);
         let requested = std::mem::take(&mut self.requested);
         match first {

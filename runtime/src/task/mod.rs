@@ -28,7 +28,12 @@ impl TaskId {
     }
 }
 
-/// Where a task belongs, for traces and error messages; it has no effect on execution.
+/// Where a task belongs: for traces and error messages, and for waiting for a batch's tasks or
+/// cancelling them ([`Runtime::wait_for_label`], [`Runtime::cancel_label`]). It has no effect on
+/// execution.
+///
+/// [`Runtime::wait_for_label`]: crate::Runtime::wait_for_label
+/// [`Runtime::cancel_label`]: crate::Runtime::cancel_label
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Label {
     /// Number of the batch over the whole run.
@@ -37,6 +42,26 @@ pub struct Label {
     pub layer: Option<u16>,
     /// Index of the shard.
     pub shard: Option<u16>,
+}
+
+impl Label {
+    /// The label of a batch as a whole.
+    ///
+    /// ```
+    /// # use millrace_runtime::Label;
+    /// let second_layer = Label { layer: Some(2), ..Label::batch(7) };
+    /// assert_eq!(second_layer.to_string(), "batch 7, layer 2");
+    /// ```
+    pub const fn batch(batch: u32) -> Self {
+        Label { batch: Some(batch), layer: None, shard: None }
+    }
+
+    /// Whether `task` has every number that this label has.
+    pub(crate) fn covers(self, task: Label) -> bool {
+        (self.batch.is_none() || self.batch == task.batch)
+            && (self.layer.is_none() || self.layer == task.layer)
+            && (self.shard.is_none() || self.shard == task.shard)
+    }
 }
 
 impl std::fmt::Display for Label {

@@ -15,7 +15,7 @@ use super::Keep;
 /// The value of [`Trace::format`] in every document.
 pub const FORMAT: &str = "millrace-trace";
 /// The version that this crate writes. Readers refuse a newer one.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// One recorded run: lanes, the spans on them, and marks common to all lanes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,9 +95,11 @@ pub enum Cause {
     Loader,
     /// The submission window was full.
     Window,
+    /// The memory window was full.
+    Memory,
     /// A thread waited for the value of a handle.
     Acquire,
-    /// A thread waited for all submitted tasks.
+    /// A thread waited for all submitted tasks, or for all of a label.
     Drain,
     /// No task was ready: what was submitted depended on running tasks, or the submitting
     /// thread was busy.
@@ -108,10 +110,11 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause of waiting, in the order in which tables list them.
-    pub const ALL: [Cause; 7] = [
+    pub const ALL: [Cause; 8] = [
         Cause::Barrier,
         Cause::Loader,
         Cause::Window,
+        Cause::Memory,
         Cause::Acquire,
         Cause::Drain,
         Cause::NoReadyTask,
@@ -130,6 +133,7 @@ impl Cause {
             Cause::Barrier => "barrier",
             Cause::Loader => "loader late",
             Cause::Window => "window full",
+            Cause::Memory => "memory window full",
             Cause::Acquire => "acquire",
             Cause::Drain => "drain",
             Cause::NoReadyTask => "no ready task",
@@ -154,7 +158,8 @@ pub struct Span {
     /// Why, for idle and wait spans.
     #[serde(default, skip_serializing_if = "is_none")]
     pub cause: Cause,
-    /// Number of the batch over the whole run, counted from 0, where the task has one.
+    /// Number of the batch over the whole run, counted from 0, where the task has one, or the
+    /// tasks that were waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u32>,
     /// Index of the layer in the network, where the task has one.

@@ -1,11 +1,13 @@
-//! Cells: the smallest thing that tasks can share, for tests of the runtime alone.
+//! What tests of the runtime alone have in common: cells, the smallest thing that tasks can share,
+//! and some ways to make a wait come about.
 #![allow(unsafe_code, reason = "implements the unsafe trait `Access` for tests")]
 #![allow(dead_code, reason = "each test file uses another part")]
 
 use std::cell::UnsafeCell;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
-use millrace_runtime::{Access, Claims, Mode, Runtime, SubmitError};
+use millrace_runtime::trace::Cause;
+use millrace_runtime::{Access, Claims, Mode, Runtime, SubmitError, TaskId};
 
 struct Value(UnsafeCell<u64>);
 
@@ -78,4 +80,54 @@ unsafe impl Access for Write {
         // SAFETY: the caller was granted the handle.
         unsafe { &mut *claim.0.0.get() }
     }
+}
+
+/// An access that declares so much memory, and no data.
+pub(crate) struct Bytes(pub(crate) usize);
+
+// SAFETY: there is no data.
+unsafe impl Access for Bytes {
+    type Claim = ();
+    type Data<'a> = ();
+
+    fn claim(self, claims: &mut Claims) -> Result<(), SubmitError> {
+        claims.declare_bytes(0..0, 0, Mode::Read, self.0);
+        Ok(())
+    }
+
+    unsafe fn data(_: &mut ()) {}
+}
+
+/// A task that runs until it is let go.
+pub(crate) fn blocked(rt: &Runtime) -> (TaskId, mpsc::Sender<()>) {
+    let (let_go, gate) = mpsc::channel();
+    let (begun, begins) = mpsc::channel();
+    let body = move |()| {
+        begun.send(()).expect("the test waits");
+        gate.recv().expect("let go");
+    };
+    let task = rt.spawn("blocked", (), body).expect("accepted");
+    begins.recv().expect("it begins");
+    (task, let_go)
+}
+
+/// Returns once a thread outside the pool has begun to wait for `cause`.
+pub(crate) fn until_waiting(rt: &Runtime, cause: Cause) {
+    while rt.statistics().waits.iter().all(|((c, _), total)| *c != cause || total.count == 0) {
+        std::thread::yield_now();
+    }
+}
+
+/// Keeps panics that a test wants out of its output.
+pub(crate) fn quiet_panics() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let default = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let text = info.payload().downcast_ref::<String>();
+            if !text.is_some_and(|text| text.contains("was told to")) {
+                default(info);
+            }
+        }));
+    });
 }
