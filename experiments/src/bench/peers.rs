@@ -3,12 +3,14 @@
 //! A folder of peers holds programs by fixed names. Each is called `PROGRAM WORKERS BODY_US
 //! SCENARIO` (`rust-peers`: `PEER WORKERS BODY_US`) and prints one line per runtime and scenario:
 //! both names, then words `key=value`, of which `total` and `submit` are nanoseconds per task.
+//! What breaks the order of its tasks prints `WRONG`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::failure::Failure;
+use crate::interrupt;
 
 /// Programs that run one scenario, by their places in the folder.
 const PROGRAMS: [&str; 5] = ["taskflow", "starpu", "omp_gcc", "omp_clang", "tbb"];
@@ -62,7 +64,7 @@ impl Peers {
         let mut lines = Vec::new();
         for program in &self.programs {
             let arguments = [workers.to_string(), body_us.to_string(), scenario.to_owned()];
-            lines.extend(run(program, &arguments, workers)?);
+            lines.extend(call(program, &arguments, workers)?.lines().filter_map(parse));
         }
         Ok(lines)
     }
@@ -73,13 +75,21 @@ impl Peers {
         let mut lines = Vec::new();
         for peer in RUST.1 {
             let arguments = [peer.to_owned(), workers.to_string(), body_us.to_string()];
-            lines.extend(run(program, &arguments, workers)?);
+            lines.extend(call(program, &arguments, workers)?.lines().filter_map(parse));
         }
         Ok(lines)
     }
 }
 
-fn run(program: &Path, arguments: &[String], workers: usize) -> Result<Vec<Line>, Failure> {
+/// Runs a program to its end and returns what it printed.
+///
+/// # Errors
+/// When it cannot be started, fails or prints `WRONG`; when the user stops it.
+pub(super) fn call(
+    program: &Path,
+    arguments: &[String],
+    workers: usize,
+) -> Result<String, Failure> {
     let failed = |what: &dyn std::fmt::Display| {
         Failure::failed(format_args!("{} {}: {what}", program.display(), arguments.join(" ")))
     };
@@ -92,22 +102,36 @@ fn run(program: &Path, arguments: &[String], workers: usize) -> Result<Vec<Line>
         .stderr(Stdio::null())
         .output()
         .map_err(|error| failed(&error))?;
+    // A signal from the terminal reaches the program as well.
+    if interrupt::requested() {
+        return Err(super::stopped());
+    }
     if !output.status.success() {
         return Err(failed(&output.status));
     }
-    let text = String::from_utf8_lossy(&output.stdout);
-    if let Some(wrong) = text.lines().find(|line| line.contains("WRONG")) {
-        return Err(failed(&wrong));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    match text.lines().find(|line| line.contains("WRONG")) {
+        Some(wrong) => Err(failed(&wrong)),
+        None => Ok(text),
     }
-    Ok(text.lines().filter_map(parse).collect())
 }
 
 fn parse(line: &str) -> Option<Line> {
-    let mut words = line.split_whitespace();
-    let (peer, scenario) = (words.next()?.to_owned(), words.next()?.to_owned());
-    let values: BTreeMap<&str, &str> = words.filter_map(|word| word.split_once('=')).collect();
+    let (peer, scenario, values) = words(line)?;
     let number = |key: &str| values.get(key)?.parse().ok();
-    Some(Line { peer, scenario, total: number("total")?, submit: number("submit")? })
+    Some(Line {
+        peer: peer.to_owned(),
+        scenario: scenario.to_owned(),
+        total: number("total")?,
+        submit: number("submit")?,
+    })
+}
+
+/// The parts of a line: the peer, what it ran, and its words `key=value`.
+pub(super) fn words(line: &str) -> Option<(&str, &str, BTreeMap<&str, &str>)> {
+    let mut words = line.split_whitespace();
+    let names = (words.next()?, words.next()?);
+    Some((names.0, names.1, words.filter_map(|word| word.split_once('=')).collect()))
 }
 
 #[cfg(test)]

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use millrace_runtime::Runtime;
 use millrace_runtime::scenarios::{Body, NAMES, Scenario, steps_for};
 
 use super::peers::{Line, Peers};
 use super::rows::{PeerFigure, RuntimeRow, median, render};
+use super::{build, print, stopped};
 use crate::failure::{Failure, chain};
 use crate::options::BenchRuntimeOptions;
-use crate::{interrupt, progress, terminal};
+use crate::{interrupt, progress};
 
 /// Runs of a scenario in each round.
 const RUNS: usize = 7;
@@ -21,7 +21,7 @@ const RUNS: usize = 7;
 /// # Errors
 /// When a scenario runs in the wrong order, a peer fails, or the user stops it.
 pub fn runtime(options: &BenchRuntimeOptions) -> Result<(), Failure> {
-    let peers = options.peers.as_deref().map(Peers::find).transpose()?;
+    let peers = options.bench.peers.as_deref().map(Peers::find).transpose()?;
     let scenarios = chosen(options)?;
     let settings: Vec<(usize, u64)> = options
         .workers
@@ -29,17 +29,13 @@ pub fn runtime(options: &BenchRuntimeOptions) -> Result<(), Failure> {
         .flat_map(|workers| options.bodies.iter().map(|body| (*workers, *body)))
         .collect();
     let steps = settings.len() * options.rounds as usize * scenarios.len();
-    let bar = progress::bar(steps as u64, options.quiet);
+    let bar = progress::bar(steps as u64, options.bench.quiet);
     let mut rows = Vec::new();
     for (workers, body_us) in settings {
         rows.extend(setting(options, peers.as_ref(), &scenarios, workers, body_us, &bar)?);
     }
     bar.finish_and_clear();
-    let text = match options.json {
-        true => serde_json::to_string_pretty(&rows).map_err(Failure::failed)? + "\n",
-        false => render(&rows),
-    };
-    terminal::write(|stdout| stdout.write_all(text.as_bytes()))
+    print(&rows, options.bench.json, render)
 }
 
 fn chosen(options: &BenchRuntimeOptions) -> Result<Vec<&'static str>, Failure> {
@@ -88,7 +84,7 @@ fn setting(
     for round in 0..options.rounds {
         for (scenario, samples) in scenarios.iter().zip(&mut samples) {
             if interrupt::requested() {
-                return Err(Failure::interrupted("stopped; nothing was printed"));
+                return Err(stopped());
             }
             bar.set_message(format!("{workers} workers, {body_us} us, {}", scenario.name()));
             ours(options, scenario, workers, body, round == 0, samples)?;
@@ -117,11 +113,7 @@ fn ours(
     samples: &mut Samples,
 ) -> Result<(), Failure> {
     let failed = |error: &dyn std::error::Error| Failure::failed(chain(error));
-    let mut builder = Runtime::builder().workers(workers).main_helps(true).timing(options.timing);
-    if let Some(window) = options.window {
-        builder = builder.window(window);
-    }
-    let rt = builder.build().map_err(|error| failed(&error))?;
+    let rt = build(&options.bench, workers)?;
     if check {
         scenario.check(&rt).map_err(|error| failed(&error))?;
     }

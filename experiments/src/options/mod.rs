@@ -1,5 +1,6 @@
 //! The command line: what was typed ([`Cli`], [`SingleCli`]), and what it means ([`Settings`]).
 
+mod bench;
 mod settings;
 
 use std::ffi::OsString;
@@ -7,6 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+pub use bench::{BenchMetgOptions, BenchOptions};
 use clap::{Args, Parser, Subcommand};
 use serde::{Deserialize, Serialize};
 pub use settings::{MAX_WORKERS, Settings};
@@ -37,6 +39,12 @@ Examples:
   millrace bench runtime
   millrace bench runtime --bodies 0 --workers 2 --scenarios chain,grid --rounds 1
   millrace bench runtime --peers ~/peers --json";
+
+const BENCH_METG_EXAMPLES: &str = "\
+Examples:
+  millrace bench metg
+  millrace bench metg --patterns stencil_1d --kernels compute --workers 2 --width 1,4
+  millrace bench metg --timesteps 1000 --peers ~/peers --json";
 
 const SINGLE_EXAMPLES: &str = "\
 Examples:
@@ -88,6 +96,9 @@ pub enum BenchCommand {
     /// The cost of a task: six task graphs, beside other runtimes
     #[command(after_help = BENCH_RUNTIME_EXAMPLES)]
     Runtime(BenchRuntimeOptions),
+    /// The smallest tasks that leave half of the machine's speed: METG(50%) of Task Bench
+    #[command(after_help = BENCH_METG_EXAMPLES)]
+    Metg(BenchMetgOptions),
 }
 
 /// Options of `bench runtime`.
@@ -106,21 +117,9 @@ pub struct BenchRuntimeOptions {
     #[arg(long, value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u32).range(1..))]
     pub rounds: u32,
-    /// Folder of other runtimes' programs, to run in the same rounds
-    #[arg(long, value_name = "DIR")]
-    pub peers: Option<PathBuf>,
-    /// Submitted, unfinished tasks at most [default: chosen by the runtime]
-    #[arg(long, value_name = "N")]
-    pub window: Option<usize>,
-    /// Count the time in bodies and the idle time, as a training run does
-    #[arg(long)]
-    pub timing: bool,
-    /// No progress bar
-    #[arg(long, short)]
-    pub quiet: bool,
-    /// Print the table as JSON
-    #[arg(long)]
-    pub json: bool,
+    /// The options of all benchmarks of the runtime.
+    #[command(flatten)]
+    pub bench: BenchOptions,
 }
 
 /// The command line of the binaries that run one combination.

@@ -19,7 +19,7 @@ const QUICK: [&str; 10] = [
     "cholesky32,grid",
 ];
 
-fn program(folder: &Path, name: &str, script: &str) {
+pub(crate) fn program(folder: &Path, name: &str, script: &str) {
     let path = folder.join(name);
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("allowed");

@@ -5,6 +5,7 @@ mod compare;
 mod errors;
 mod idx;
 mod interrupt;
+mod metg;
 mod single;
 
 use std::path::Path;

@@ -1,0 +1,61 @@
+//! Options of `millrace bench`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::settings::MAX_WORKERS;
+use crate::bench::{Kernel, Pattern};
+
+/// Options that all benchmarks of the runtime have.
+#[derive(Clone, Debug, Args)]
+pub struct BenchOptions {
+    /// Folder of other runtimes' programs, to run in the same sitting
+    #[arg(long, value_name = "DIR")]
+    pub peers: Option<PathBuf>,
+    /// Submitted, unfinished tasks at most [default: chosen by the runtime]
+    #[arg(long, value_name = "N")]
+    pub window: Option<usize>,
+    /// Count the time in bodies and the idle time, as a training run does
+    #[arg(long)]
+    pub timing: bool,
+    /// No progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Options of `bench metg`.
+#[derive(Clone, Debug, Args)]
+pub struct BenchMetgOptions {
+    /// What a task of one timestep depends on [default: all]
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    pub patterns: Vec<Pattern>,
+    /// What the bodies do [default: all]
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',')]
+    pub kernels: Vec<Kernel>,
+    /// Numbers of workers; with two or more, the submitting thread is one of them
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2",
+        value_parser = clap::value_parser!(u16).range(1..=MAX_WORKERS as i64))]
+    pub workers: Vec<u16>,
+    /// Columns of the graph for each worker
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,16",
+        value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub width: Vec<u16>,
+    /// Timesteps of a run [default: about 50 ms of bodies, from 20 to 50000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000_000))]
+    pub timesteps: Option<u32>,
+    /// Rounds, each of one run of every granularity, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = 5,
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Length of a body in microseconds where the sweep begins; it is halved from there on
+    #[arg(long, value_name = "US", default_value_t = 500,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub largest: u32,
+    /// The options of all benchmarks of the runtime.
+    #[command(flatten)]
+    pub bench: BenchOptions,
+}
