@@ -55,6 +55,26 @@ pub enum SubmitError {
         /// The task's name.
         task: &'static str,
     },
+    /// A child was to be submitted outside of the body of a task that could be its parent.
+    #[error(
+        "task `{task}` has no parent: a child is submitted inside the body of a task that was \
+         itself submitted to this runtime, and not recorded"
+    )]
+    NoParent {
+        /// The task's name.
+        task: &'static str,
+    },
+    /// A child would wait for the end of its parent, which waits for its children.
+    #[error(
+        "task `{task}` cannot be a child of `{parent}`, for it would wait for that one: it comes \
+         after it, or declares data that its parent has declared, and one of them writes"
+    )]
+    NeedsParent {
+        /// The task's name.
+        task: &'static str,
+        /// The parent's name.
+        parent: &'static str,
+    },
     /// More than 2^27 tasks are unfinished.
     #[error("task `{task}`: too many unfinished tasks")]
     TooManyTasks {
@@ -111,7 +131,8 @@ pub enum WaitError {
         /// The failure that is to blame.
         failure: Arc<TaskFailure>,
     },
-    /// Waiting inside a task body could hold the worker that must finish first.
+    /// Waiting inside a task body could hold the worker that must finish first. What is to come
+    /// after other tasks is a task itself; see [`TaskBuilder::child`](crate::TaskBuilder::child).
     #[error("`{call}` would wait inside the body of a task")]
     InsideTask {
         /// What was called.

@@ -71,7 +71,8 @@
 //! * **Bounded ahead.** Submission waits while as many tasks ([`Builder::window`]), or as much
 //!   memory ([`Builder::memory_window`]), are unfinished as was allowed.
 //! * **No call waits for itself.** Waiting inside a body, or for data that the calling thread
-//!   holds, is an error.
+//!   holds, is an error. A task may end after others that it spawned
+//!   ([`TaskBuilder::child`]); one that could then never end fails.
 //! * **The order is free where the data leaves it free**: a [`scheduler`] chooses, by age,
 //!   priority or a given placement.
 //! * **Idle workers sleep,** and a thread that waits can help: with two or more workers, worker 0

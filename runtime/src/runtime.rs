@@ -326,6 +326,27 @@ impl Runtime {
         TaskBuilder::new(self, name, Location::caller()).spawn(access, body)
     }
 
+    /// Submits a task that the one whose body makes the call waits for, without holding a worker:
+    /// short for [`TaskBuilder::child`].
+    ///
+    /// # Errors
+    /// As for [`spawn`](Self::spawn); outside of bodies, and when the task would wait for the one
+    /// that is to wait for it.
+    #[track_caller]
+    pub fn spawn_child<A, F, R>(
+        &self,
+        name: &'static str,
+        access: A,
+        body: F,
+    ) -> Result<TaskId, SubmitError>
+    where
+        A: Access,
+        F: for<'d> FnOnce(A::Data<'d>) -> R + Send + 'static,
+        R: Outcome,
+    {
+        TaskBuilder::new(self, name, Location::caller()).child().spawn(access, body)
+    }
+
     /// Describes a task with labels; see [`TaskBuilder`].
     #[track_caller]
     #[inline]

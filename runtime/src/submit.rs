@@ -14,7 +14,7 @@ use crate::access::{Access, Handle};
 use crate::claims::{Claim, Claims};
 use crate::error::SubmitError;
 use crate::graph::{Allocation, Crossing, HandleTable, Need, Slot, TaskRef};
-use crate::pool::{holds, in_task_body};
+use crate::pool::{add_child, holds, in_task_body};
 use crate::replay::{Entered, Instance};
 use crate::runtime::{Inner, Runtime};
 use crate::statistics::SubmittedKinds;
@@ -30,6 +30,8 @@ pub(crate) struct Submitter {
     failures: Failures,
     pub(crate) kinds: SubmittedKinds,
     allocation: Allocation,
+    /// Joins of parents that have a child which waits for others than its siblings.
+    pub(crate) entangled: Vec<TaskRef>,
     /// Handles to be taken back once no task is unfinished.
     pub(crate) retired: Vec<Range<u32>>,
     /// Places of replays, of all recorded graphs.
@@ -45,6 +47,7 @@ impl Submitter {
             failures: Failures::default(),
             kinds: SubmittedKinds::default(),
             allocation: Allocation::new(),
+            entangled: Vec::new(),
             retired: Vec::new(),
             instances: Vec::new(),
             queue,
@@ -178,7 +181,12 @@ impl Submitter {
     }
 
     /// Calls `each` for the unfinished tasks that these claims would have to wait for.
-    fn unfinished_needs(&self, inner: &Inner, claims: &[Claim], mut each: impl FnMut(TaskRef)) {
+    pub(crate) fn unfinished_needs(
+        &self,
+        inner: &Inner,
+        claims: &[Claim],
+        mut each: impl FnMut(TaskRef),
+    ) {
         for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()) {
             self.handles.preview(handle, mode, |task| {
                 if !inner.table.has_ended(task) {
@@ -215,6 +223,7 @@ pub struct TaskBuilder<'a> {
     label: Label,
     priority: i16,
     after: Vec<TaskId>,
+    child: bool,
     location: &'static Location<'static>,
 }
 
@@ -226,7 +235,7 @@ impl<'a> TaskBuilder<'a> {
         location: &'static Location<'static>,
     ) -> Self {
         let (label, after) = (Label::default(), Vec::new());
-        TaskBuilder { runtime, name, label, priority: 0, after, location }
+        TaskBuilder { runtime, name, label, priority: 0, after, child: false, location }
     }
 
     /// The batch that the task works for, counted over the whole run. Its tasks can be waited for
@@ -276,6 +285,52 @@ impl<'a> TaskBuilder<'a> {
     /// counts as ended.
     pub fn after(mut self, task: TaskId) -> Self {
         self.after.push(task);
+        self
+    }
+
+    /// The task is a child of the one whose body makes this call: that one, its *parent*, ends only
+    /// once this task has, and so have its children. Whatever waits for the parent waits for them:
+    /// tasks that use its data or come [`after`](Self::after) it, [`Runtime::wait_for`]. The body of
+    /// the parent goes on, and no worker waits; what is to be done when the children have ended is
+    /// done by a child more, that uses their data or comes after them.
+    ///
+    /// If a child fails or is cancelled, so does its parent: what depends on that is cancelled, too.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicU64, Ordering};
+    /// use millrace_runtime::{Runtime, SubmitError};
+    ///
+    /// /// Adds up a range, in halves.
+    /// fn add(rt: &Runtime, range: std::ops::Range<u64>, sum: &Arc<AtomicU64>) -> Result<(), SubmitError> {
+    ///     let length = range.end - range.start;
+    ///     if length <= 1000 {
+    ///         sum.fetch_add(range.sum(), Ordering::Relaxed);
+    ///         return Ok(());
+    ///     }
+    ///     let middle = range.start + length / 2;
+    ///     for half in [range.start..middle, middle..range.end] {
+    ///         let (inner, sum) = (rt.clone(), sum.clone());
+    ///         rt.task("add").child().spawn((), move |()| add(&inner, half, &sum))?;
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let (inner, sum) = (rt.clone(), Arc::new(AtomicU64::new(0)));
+    /// let total = sum.clone();
+    /// let whole = rt.spawn("add", (), move |()| add(&inner, 0..1_000_000, &sum))?;
+    /// rt.wait_for(whole)?;
+    /// assert_eq!(total.load(Ordering::Relaxed), 499_999_500_000);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// A child must not wait for its parent's end. If it would at once, since it conflicts with the
+    /// parent's own accesses or comes after it, [`spawn`](Self::spawn) refuses it. If it waits for a
+    /// task that does (other threads may submit such), the parent fails, ends without its children,
+    /// and they run afterwards.
+    pub fn child(mut self) -> Self {
+        self.child = true;
         self
     }
 
@@ -338,7 +393,7 @@ impl<'a> TaskBuilder<'a> {
         F: for<'d> FnOnce(A::Data<'d>) -> R + Send + 'static,
         R: Outcome,
     {
-        let TaskBuilder { runtime, name, label, priority, after, location } = self;
+        let TaskBuilder { runtime, name, label, priority, after, child, location } = self;
         let inner = runtime.inner();
         if after.iter().any(|task| task.runtime != inner.id) {
             let owner = "a task that it comes after".to_owned();
@@ -349,11 +404,15 @@ impl<'a> TaskBuilder<'a> {
         let claim = claims.collect(access)?;
         inner.wait_for_memory(claims.bytes());
         let job = Job::<A, F>::new(claim, body);
-        let order = Order { name, location, label, priority, after: &after, claims: &claims };
-        let Some(submission) = inner.begin(&order) else {
-            job.abandon();
-            inner.memory.iter().for_each(|memory| memory.withdraw(claims.bytes()));
-            return Err(SubmitError::TooManyTasks { task: name });
+        let after = &after;
+        let order = Order { name, location, label, priority, after, child, claims: &claims };
+        let submission = match inner.begin(&order) {
+            Ok(submission) => submission,
+            Err(error) => {
+                job.abandon();
+                inner.memory.iter().for_each(|memory| memory.withdraw(claims.bytes()));
+                return Err(error);
+            }
         };
         // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
         unsafe { inner.table.slot(submission.task.slot()).cell.fill(job) };
@@ -368,6 +427,7 @@ struct Order<'a> {
     label: Label,
     priority: i16,
     after: &'a [TaskId],
+    child: bool,
     claims: &'a Claims,
 }
 
@@ -379,15 +439,20 @@ struct Submission<'a> {
 }
 
 impl Inner {
-    /// Takes a slot and writes the facts of the task into it; `None` if all are in use.
-    fn begin(&self, order: &Order<'_>) -> Option<Submission<'_>> {
+    /// Takes a slot and writes the facts of the task into it.
+    fn begin(&self, order: &Order<'_>) -> Result<Submission<'_>, SubmitError> {
         let Order { name, location, label, .. } = *order;
         let mut submitter = self.submitter();
+        let entangled = match order.child {
+            false => None,
+            true => Some(submitter.check_child(self, name, order.claims.list(), order.after)?),
+        };
         let handles = order.claims.list().iter().flat_map(|claim| claim.handles());
         for (handle, mode) in handles.take(PREFETCHED) {
             submitter.handles.foresee(handle, mode, |task| self.table.prefetch(task));
         }
-        let task = submitter.allocate(self)?;
+        let task = submitter.allocate(self).ok_or(SubmitError::TooManyTasks { task: name })?;
+        entangled.into_iter().for_each(|entangled| add_child(task, entangled));
         let sequence = submitter.count_submitted(self, 1);
         let kind = self
             .takes_times()
@@ -401,7 +466,7 @@ impl Inner {
         }
         // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
         unsafe { slot.cell.describe(Meta { name, location, label, sequence }) };
-        Some(Submission { submitter, task, sequence })
+        Ok(Submission { submitter, task, sequence })
     }
 
     /// Draws the edges and lets the task go.

@@ -21,6 +21,10 @@ struct Step {
     panics: bool,
     /// Children that it spawns, which all write one cell of their own.
     children: u64,
+    /// Whether it ends after them, and their children.
+    joined: bool,
+    /// Whether the last of them panics.
+    child_panics: bool,
     priority: i16,
     /// Iterations of useless work, to vary the interleaving.
     work: u32,
@@ -47,17 +51,23 @@ fn step(handles: usize, failures: u32) -> impl Strategy<Value = Step> {
         prop_oneof![4 => Just(None), 1 => (1usize..40).prop_map(Some)],
         prop::bool::weighted(f64::from(failures) / 100.0),
         prop_oneof![9 => Just(0u64), 1 => 1u64..4],
+        any::<bool>(),
+        prop::bool::weighted(f64::from(failures) / 50.0),
         prop_oneof![3 => Just(0i16), 1 => -2i16..3],
         0u32..300,
     )
-        .prop_map(|(accesses, after, panics, children, priority, work)| Step {
-            accesses,
-            after,
-            panics,
-            children,
-            priority,
-            work,
-        })
+        .prop_map(
+            |(accesses, after, panics, children, joined, child_panics, priority, work)| Step {
+                accesses,
+                after,
+                panics,
+                children,
+                joined,
+                child_panics: child_panics && joined && children > 0,
+                priority,
+                work,
+            },
+        )
 }
 
 /// What a program leaves: the value of each handle (`None`: not valid), which tasks ran, what
@@ -66,7 +76,7 @@ fn step(handles: usize, failures: u32) -> impl Strategy<Value = Step> {
 struct Outcome {
     values: Vec<Option<u64>>,
     ran: Vec<u64>,
-    children: Vec<u64>,
+    children: Vec<Option<u64>>,
     first_failure: Option<usize>,
 }
 
@@ -74,7 +84,7 @@ struct Outcome {
 fn serial(handles: usize, steps: &[Step]) -> Outcome {
     let mut values = vec![Some(0u64); handles];
     let mut ran = vec![0; steps.len()];
-    let mut children = vec![0; steps.len()];
+    let mut children = vec![Some(0); steps.len()];
     let mut ended_well = vec![true; steps.len()];
     let mut first_failure = None;
     for (index, step) in steps.iter().enumerate() {
@@ -88,7 +98,14 @@ fn serial(handles: usize, steps: &[Step]) -> Outcome {
             for (handle, _) in step.accesses.iter().filter(|(_, mode)| mode.writes()) {
                 values[*handle] = Some(mix(state, *handle as u64));
             }
-            children[index] = (0..step.children).fold(0, mix);
+            children[index] = (!step.child_panics).then(|| (0..step.children).fold(0, mix));
+            if step.child_panics {
+                ended_well[index] = false;
+                first_failure = first_failure.or(Some(index));
+                for (handle, _) in step.accesses.iter().filter(|(_, mode)| mode.writes()) {
+                    values[*handle] = None;
+                }
+            }
         } else {
             ended_well[index] = false;
             if valid {
@@ -100,6 +117,10 @@ fn serial(handles: usize, steps: &[Step]) -> Outcome {
             }
         }
     }
+    // When a child is submitted depends on when its parent runs, and so which failure is the first.
+    if steps.iter().any(|step| step.child_panics) {
+        first_failure = first_failure.map(|_| 0);
+    }
     Outcome { values, ran, children, first_failure }
 }
 
@@ -108,6 +129,7 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
     let cells: Vec<Shared> = (0..handles).map(|_| Shared::new(&rt)).collect();
     let own: Arc<Vec<Shared>> = Arc::new(steps.iter().map(|_| Shared::new(&rt)).collect());
     let ran: Arc<Vec<AtomicU64>> = Arc::new(steps.iter().map(|_| AtomicU64::new(0)).collect());
+    let below: Arc<Vec<AtomicU64>> = Arc::new(steps.iter().map(|_| AtomicU64::new(0)).collect());
     let mut tasks = Vec::new();
     for (index, step) in steps.iter().enumerate() {
         let of = |wanted: Mode| {
@@ -120,14 +142,20 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
             writes.iter().map(|h| cells[*h].write()).collect::<Vec<_>>(),
             overwrites.iter().map(|h| cells[*h].overwrite()).collect::<Vec<_>>(),
         );
-        let (ran, own, inner) = (ran.clone(), own.clone(), rt.clone());
+        let (ran, own, below, inner) = (ran.clone(), own.clone(), below.clone(), rt.clone());
         let before = step.before(index).map(|before| tasks[before]);
-        let Step { accesses, panics, children, priority, work, .. } = step.clone();
+        let joined_before = step.before(index).filter(|before| steps[*before].joined);
+        let family = joined_before.map(|before| (before, steps[before].children));
+        let Step { accesses, panics, children, joined, child_panics, priority, work, .. } =
+            step.clone();
         let mut label = rt.task("step").batch(index as u32).priority(priority);
         let body = move |(r, mut w, mut o): (Vec<&u64>, Vec<&mut u64>, Vec<&mut u64>)| {
             ran[index].fetch_add(1, Ordering::Relaxed);
             (0..work).for_each(|_| std::hint::spin_loop());
             assert!(!panics, "task {index} was told to");
+            if let Some((before, children)) = family {
+                assert_eq!(below[before].load(Ordering::Relaxed), children, "of task {before}");
+            }
             let values: BTreeMap<usize, u64> = reads
                 .iter()
                 .zip(&r)
@@ -142,7 +170,20 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
             overwrites.iter().zip(&mut o).for_each(|(h, v)| **v = mix(state, *h as u64));
             for child in 0..children {
                 let write = own[index].write();
-                inner.spawn("child", write, move |s| *s = mix(*s, child)).expect("a child");
+                let (below, nested) = (below.clone(), inner.clone());
+                let grandchild = move |()| {
+                    below[index].fetch_add(1, Ordering::Relaxed);
+                };
+                let body = move |s: &mut u64| {
+                    *s = mix(*s, child);
+                    if joined {
+                        nested.spawn_child("grandchild", (), grandchild).expect("a grandchild");
+                    }
+                    assert!(!child_panics || child + 1 < children, "child was told to");
+                };
+                let task = inner.task("child").batch(index as u32);
+                let task = if joined { task.child() } else { task };
+                task.spawn(write, body).expect("a child");
             }
         };
         if let Some(before) = before {
@@ -150,6 +191,7 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
         }
         tasks.push(label.spawn(access, body).expect("no conflict"));
     }
+    let unordered = steps.iter().any(|step| step.child_panics);
     let first_failure = match rt.wait() {
         Ok(()) => None,
         Err(WaitError::Failed { failure, .. }) => failure.label().batch.map(|index| index as usize),
@@ -164,8 +206,8 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
     Outcome {
         values: cells.iter().map(value).collect(),
         ran: ran.iter().map(|count| count.load(Ordering::Relaxed)).collect(),
-        children: own.iter().map(|cell| cell.value(&rt)).collect(),
-        first_failure,
+        children: own.iter().map(value).collect(),
+        first_failure: first_failure.map(|first| if unordered { 0 } else { first }),
     }
 }
 

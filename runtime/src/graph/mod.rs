@@ -41,7 +41,7 @@ mod prefetch;
 mod segments;
 mod slot;
 
-pub(crate) use guard::GuardMark;
+pub(crate) use guard::{GuardMark, Join};
 pub(crate) use handles::{Crossing, HandleTable, Need};
 pub(crate) use node::NodeFacts;
 pub(crate) use segments::Segments;

@@ -17,6 +17,8 @@ pub(super) const GUARD: u32 = 1;
 /// Bits of the facts of a recorded task; see [`super::node`].
 pub(super) const NODE: u32 = 2;
 pub(super) const NAMED: u32 = 4;
+/// The bit of a guard's facts that tells one that stands for the end of a task with children.
+pub(super) const JOIN: u32 = 8;
 /// Where a slot's facts have the number of the task's name, plus 1, and how many numbers fit.
 const KIND_SHIFT: u32 = 3;
 const KINDS: u32 = (1 << 13) - 1;
@@ -76,8 +78,9 @@ pub(crate) struct Slot {
     /// What to run; owned as [`TaskCell`] says.
     pub(crate) cell: TaskCell,
     /// When the task became ready, 0 where nobody noted it: written, while times are taken, by
-    /// the thread that made it ready, then read by the one that runs the body.
-    ready: AtomicU64,
+    /// the thread that made it ready, then read by the one that runs the body. A join has its
+    /// parent here.
+    pub(super) ready: AtomicU64,
     /// First spilled edge of this task; touched by the submitter only.
     spill: AtomicU32,
     /// The generation of the slot's next task; touched by the submitter only.
@@ -425,6 +428,18 @@ impl SlotTable {
             if target.settle(1) {
                 ready(successor, target);
             }
+            edge = next;
+        }
+    }
+
+    /// Calls `each` for the slots of those that wait for the end of the task in `slot`. Exact under
+    /// the submission lock, for a task that does not end meanwhile.
+    pub(crate) fn successors(&self, slot: u32, mut each: impl FnMut(u32)) {
+        let head = self.slot(slot).head.load(Ordering::Acquire);
+        let mut edge = Edge::from_bits(head as u32);
+        while !edge.is_end() {
+            let (successor, _, next) = self.follow(edge);
+            each(successor);
             edge = next;
         }
     }

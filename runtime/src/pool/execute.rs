@@ -8,8 +8,8 @@ use crossbeam_deque::Worker;
 use smallvec::SmallVec;
 
 use super::idle::Spin;
-use super::local::inside_body;
-use crate::graph::Slot;
+use super::local::{has_children, inside_body};
+use crate::graph::{Join, Slot};
 use crate::replay::Uncounted;
 use crate::runtime::Inner;
 use crate::statistics::{KindWriter, LaneTotals};
@@ -101,18 +101,21 @@ pub(crate) struct Released<'a> {
     next: Option<u32>,
     ready: &'a mut Vec<u32>,
     abandoned: SmallVec<[u32; 8]>,
+    /// The lane of the thread.
+    lane: usize,
 }
 
 impl<'a> Released<'a> {
     #[inline]
-    pub(crate) fn new(inner: &'a Inner, time: u64, ready: &'a mut Vec<u32>) -> Self {
-        Released { inner, time, next: None, ready, abandoned: SmallVec::new() }
+    pub(crate) fn new(inner: &'a Inner, lane: usize, time: u64, ready: &'a mut Vec<u32>) -> Self {
+        Released { inner, time, next: None, ready, abandoned: SmallVec::new(), lane }
     }
 
     #[inline]
     pub(crate) fn add(&mut self, successor: u32, its: &Slot) {
         if its.is_guard() {
-            if self.inner.grant(successor) {
+            // A join is nobody's but who releases it.
+            if its.join().is_some() || self.inner.grant(successor) {
                 self.abandoned.push(successor);
             }
             return;
@@ -123,13 +126,39 @@ impl<'a> Released<'a> {
         }
     }
 
-    /// Ends the guards that nobody waits for any more; returns the task to run next.
+    /// Ends the guards that nobody waits for any more, and tasks whose children have all ended;
+    /// returns the task to run next.
     #[inline]
-    pub(crate) fn finish(self) -> Option<u32> {
+    pub(crate) fn finish(mut self) -> Option<u32> {
         if !self.abandoned.is_empty() {
-            self.inner.end_guards(self.abandoned);
+            self.end_abandoned();
         }
         self.next
+    }
+
+    #[cold]
+    fn end_abandoned(&mut self) {
+        let mut guards = SmallVec::new();
+        // The end of a parent may be that of a last child.
+        while let Some(guard) = self.abandoned.pop() {
+            match self.inner.close_join(guard) {
+                None => guards.push(guard),
+                Some(Join { parent, failure }) => self.end_parent(parent, failure),
+            }
+        }
+        self.inner.end_guards(guards);
+    }
+
+    fn end_parent(&mut self, parent: u32, failure: Option<u32>) {
+        let inner = self.inner;
+        let bytes = inner.memory.as_ref().map(|memory| memory.bytes_of(parent));
+        inner.table.end(parent, failure, |successor, its| self.add(successor, its));
+        inner.table.free(&[parent]);
+        if let (Some(memory), Some(bytes)) = (&inner.memory, bytes) {
+            memory.leave(self.lane, bytes);
+        }
+        inner.count_finished(self.lane, 1);
+        inner.notify_window();
     }
 }
 
@@ -152,6 +181,11 @@ impl Inner {
             None => self.run_body(slot, context),
         };
         self.drop_claim(slot);
+        let failure = match has_children() {
+            false => failure,
+            // Else whoever ends the last of them ends this task.
+            true => self.join_children(slot, failure)?,
+        };
         // Read now: once the task has ended, the slot may have another.
         let bytes = self.memory.as_ref().map(|memory| memory.bytes_of(slot));
         let next = self.end(slot, failure, end, context);
@@ -172,7 +206,7 @@ impl Inner {
         time: u64,
         context: &mut Context,
     ) -> Option<u32> {
-        let mut released = Released::new(self, time, &mut context.ready);
+        let mut released = Released::new(self, context.lane, time, &mut context.ready);
         self.table.end(slot, failure, |successor, its| released.add(successor, its));
         let next = released.finish();
         context.free(self, slot);
@@ -206,7 +240,7 @@ impl Inner {
         let start = if timed { self.body_begins(slot) } else { 0 };
         // SAFETY: the task is ready and was taken from a queue once, so this thread owns the
         // cell; the body has not run.
-        let result = inside_body(|| guarded(|| unsafe { cell.run() }));
+        let result = inside_body(self.id, slot, || guarded(|| unsafe { cell.run() }));
         // SAFETY: still the owner.
         let end = if timed { unsafe { self.body_ended(slot, start, context) } } else { 0 };
         self.totals(context.lane).task(end.saturating_sub(start));
@@ -232,7 +266,7 @@ impl Inner {
 
     /// Records a failure before the task counts as ended: whoever is submitted later and finds
     /// it ended also finds that it failed.
-    fn fail(&self, slot: u32, meta: Meta, panicked: bool, message: String) -> u32 {
+    pub(crate) fn fail(&self, slot: u32, meta: Meta, panicked: bool, message: String) -> u32 {
         let failure = TaskFailure::new(meta, panicked, message);
         let mut submitter = self.submitter();
         let index = submitter.change_failures(self, |failures| failures.add(failure));

@@ -2,8 +2,16 @@
 
 use std::cell::{Cell, RefCell};
 
+use super::children::Children;
+use crate::graph::TaskRef;
+
 thread_local! {
-    static IN_BODY: Cell<bool> = const { Cell::new(false) };
+    /// The task whose body the thread runs: its runtime, or 0 outside of bodies, and its slot.
+    static RUNNING: Cell<u64> = const { Cell::new(0) };
+    static SLOT: Cell<u32> = const { Cell::new(0) };
+    /// Whether that task has children, and which.
+    static HAS_CHILDREN: Cell<bool> = const { Cell::new(false) };
+    static CHILDREN: RefCell<Children> = RefCell::default();
     /// Guards that this thread holds: runtime and slot.
     static HELD: RefCell<Vec<(u64, u32)>> = const { RefCell::new(Vec::new()) };
 }
@@ -11,16 +19,46 @@ thread_local! {
 /// Whether the calling thread is inside the body of a task. Calls that wait refuse to there:
 /// they could hold the very worker that must finish first.
 pub fn in_task_body() -> bool {
-    IN_BODY.get()
+    RUNNING.get() != 0
 }
 
-/// Runs `body` with [`in_task_body`] set. Bodies do not nest, and `body` does not unwind.
+/// The slot of the task of that runtime whose body the calling thread runs.
+pub(crate) fn running_task(runtime: u64) -> Option<u32> {
+    (RUNNING.get() == runtime).then(|| SLOT.get())
+}
+
+/// Runs the `body` of a task. Bodies do not nest, and `body` does not unwind.
 #[inline]
-pub(crate) fn inside_body<R>(body: impl FnOnce() -> R) -> R {
-    IN_BODY.set(true);
+pub(crate) fn inside_body<R>(runtime: u64, slot: u32, body: impl FnOnce() -> R) -> R {
+    RUNNING.set(runtime);
+    SLOT.set(slot);
     let result = body();
-    IN_BODY.set(false);
+    RUNNING.set(0);
     result
+}
+
+/// Whether the last task that this thread ran has children.
+#[inline]
+pub(crate) fn has_children() -> bool {
+    HAS_CHILDREN.get()
+}
+
+/// Its children, who are asked for once.
+pub(crate) fn take_children() -> Children {
+    HAS_CHILDREN.set(false);
+    CHILDREN.take()
+}
+
+/// The task whose body the calling thread runs has a further child. `foreign` tells whether that
+/// one waits for others than its siblings.
+pub(crate) fn add_child(child: TaskRef, foreign: bool) {
+    HAS_CHILDREN.set(true);
+    CHILDREN.with_borrow_mut(|children| children.add(child, foreign));
+}
+
+/// Whether `task` is a child of that task, too.
+pub(crate) fn is_child(task: TaskRef) -> bool {
+    HAS_CHILDREN.get() && CHILDREN.with_borrow(|children| children.has(task))
 }
 
 /// Remembers a guard of the calling thread.

@@ -1,5 +1,6 @@
 //! The worker pool: ready queues, execution, sleep, and the waiting thread that helps.
 
+mod children;
 mod execute;
 mod help;
 mod idle;
@@ -15,7 +16,7 @@ mod worker;
 pub(crate) use execute::{Context, Released, guarded};
 pub(crate) use help::Patience;
 pub use local::in_task_body;
-pub(crate) use local::{hold, holds, release};
+pub(crate) use local::{add_child, hold, holds, release};
 pub(crate) use ready::Shared;
 pub(crate) use record::Reason;
 pub(crate) use sleep::Sleep;

@@ -58,7 +58,7 @@ impl Inner {
         if let Some(failure) = failure {
             instance.add_blame(failure);
         }
-        let mut released = Released::new(self, end, &mut context.ready);
+        let mut released = Released::new(self, context.lane, end, &mut context.ready);
         if its.is_named() {
             self.table.end(slot, failure, |successor, its| released.add(successor, its));
         }
@@ -85,6 +85,19 @@ impl Inner {
             context.count_ended(self);
         }
         next
+    }
+
+    /// Calls `each` for the slots of the recorded tasks that wait for the one in `slot`.
+    ///
+    /// # Safety
+    /// The slot is that of a recorded task that is submitted and does not end meanwhile.
+    pub(crate) unsafe fn recorded_successors(&self, slot: u32, mut each: impl FnMut(u32)) {
+        let its = self.table.slot(slot);
+        // SAFETY: `Instance::fill` has filled the cell, and nobody writes it before all tasks of the
+        // replay have ended.
+        let instance = unsafe { its.cell.repeated::<NodeJob>() }.instance;
+        // SAFETY: one of its tasks has not ended, so it is busy.
+        unsafe { &*instance }.edges(its.node()).for_each(|edge| each(edge.slot()));
     }
 
     /// The facts about the task in `slot`.
