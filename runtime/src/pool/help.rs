@@ -85,6 +85,8 @@ impl Inner {
                 unseen += 1;
                 if unseen >= patience.tasks() {
                     unseen = 0;
+                    // It may be the end of a replay whose last tasks this thread ended.
+                    context.count_ended(self);
                     holds = condition();
                     if holds {
                         next.into_iter().for_each(|slot| context.queue.push(slot));

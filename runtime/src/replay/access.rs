@@ -123,6 +123,10 @@ pub struct Bound {
     pub(super) memory: Box<[*mut u8]>,
 }
 
+// SAFETY: these are addresses, and nobody goes there but a recorded access inside of a body, on
+// whatever thread runs it. What keeps the memory in place (`Binding::Lease`) is `Send`.
+unsafe impl Send for Bound {}
+
 /// What a recorded task can declare: as an [`Access`](crate::Access), but of parameters, and for
 /// any number of replays.
 ///

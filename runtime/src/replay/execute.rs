@@ -1,5 +1,19 @@
-//! Running recorded tasks. Their ends are counted a thread's batch at a time, so that threads do
-//! not pass one counter around.
+//! Running recorded tasks.
+//!
+//! # Counting their ends
+//! All threads that run tasks of a replay would pass its counter of unfinished tasks around. So a
+//! thread keeps a batch of ends to itself ([`Uncounted`]), and tells them at the latest
+//! * before it runs the body of a task that is not of that replay,
+//! * before it looks whether what it waits for has come about, and
+//! * before it rests.
+//!
+//! What it keeps to itself is told only after the task that it runs, if that is one of the same
+//! replay; but then the replay has not ended anyway.
+//!
+//! The runtime's count of ended tasks, which is the thread's own, has all of them but the last:
+//! that one is counted there when the batch has been told, or before the replay's next body. So
+//! whoever waits for room in the window is not held up, and who waits until nothing is unfinished
+//! goes on only when every replay has ended.
 #![allow(unsafe_code, reason = "looks into task cells as their owner")]
 
 use std::ptr;
@@ -20,6 +34,9 @@ const COUNTED_AT: u32 = 64;
 pub(crate) struct Uncounted {
     instance: *const Instance,
     count: u32,
+    /// How many of them are not in the lane's number of ended tasks either: the last one, or,
+    /// while the next one runs, none.
+    untold: u32,
 }
 
 // SAFETY: instances are shared between threads.
@@ -27,7 +44,7 @@ unsafe impl Send for Uncounted {}
 
 impl Uncounted {
     pub(crate) const fn new() -> Self {
-        Uncounted { instance: ptr::null(), count: 0 }
+        Uncounted { instance: ptr::null(), count: 0, untold: 0 }
     }
 
     #[inline]
@@ -43,6 +60,7 @@ impl Inner {
         // SAFETY: the task is ready and was taken from a queue once, so this thread owns the
         // cell, which `Instance::fill` has filled.
         let instance = unsafe { its.cell.repeated::<NodeJob>() }.instance;
+        context.count_before(self, instance);
         // SAFETY: one of its tasks has not ended, so it is busy.
         let instance = unsafe { &*instance };
         let facts = its.node();
@@ -76,11 +94,9 @@ impl Inner {
         }
         let next = released.finish();
         let next = self.go_on(next, context);
-        if !ptr::eq(context.uncounted.instance, instance) {
-            context.count_ended(self);
-            context.uncounted.instance = instance;
-        }
+        context.uncounted.instance = instance;
         context.uncounted.count += 1;
+        context.uncounted.untold = 1;
         if context.uncounted.count >= COUNTED_AT {
             context.count_ended(self);
         }
@@ -119,14 +135,33 @@ impl Inner {
 }
 
 impl Context {
+    /// Counts what has to be counted before a task of `instance` is run.
+    #[inline]
+    fn count_before(&mut self, inner: &Inner, instance: *const Instance) {
+        if self.uncounted.is_empty() {
+            return;
+        }
+        if ptr::eq(self.uncounted.instance, instance) {
+            self.tell(inner);
+        } else {
+            self.count_ended(inner);
+        }
+    }
+
     /// Counts the recorded tasks that this thread has ended.
     pub(crate) fn count_ended(&mut self, inner: &Inner) {
         let count = std::mem::take(&mut self.uncounted.count);
         if count > 0 {
             // SAFETY: see the invariant.
-            unsafe { &*self.uncounted.instance }.ended(inner, self.lane, count);
-            inner.count_finished(self.lane, u64::from(count));
-            inner.notify_window();
+            unsafe { Instance::ended(self.uncounted.instance, inner, self.lane, count) };
+            self.tell(inner);
         }
+    }
+
+    /// Counts the last of them in the lane's number.
+    #[inline]
+    fn tell(&mut self, inner: &Inner) {
+        inner.count_finished(self.lane, std::mem::take(&mut self.uncounted.untold).into());
+        inner.notify_window();
     }
 }

@@ -199,6 +199,13 @@ impl RecordedGraph {
             self.data.clear();
             return Err(error.into());
         }
+        if self.is_empty() {
+            // It has ended before it has begun.
+            self.data.clear();
+            let place = inner.submitter().instance(inner, self);
+            let instance = place.ok_or(SubmitError::TooManyTasks { task: NAME })?;
+            return Ok(Replay { runtime, name: ReplayName { instance, round: 0 } });
+        }
         let bytes = self.claims.bytes();
         inner.wait_for_memory(bytes);
         let mut submitter = inner.submitter();
@@ -217,9 +224,6 @@ impl RecordedGraph {
         }
         self.enter(inner, &mut submitter, &instance);
         let ready = self.release(inner, &mut submitter, &instance);
-        if self.is_empty() {
-            instance.ended(inner, inner.workers(), 0);
-        }
         drop(submitter);
         inner.submitted_some(ready);
         Ok(Replay { runtime, name: ReplayName { instance, round } })
@@ -304,12 +308,6 @@ impl Parameters {
     }
 }
 
-impl BoundData {
-    fn clear(&mut self) {
-        self.leases.iter_mut().for_each(|lease| lease.clear());
-    }
-}
-
 impl Submitter {
     /// A place for a replay: one that is idle, or else a new one.
     fn instance(&mut self, inner: &Inner, graph: &RecordedGraph) -> Option<Arc<Instance>> {
@@ -344,9 +342,9 @@ impl Inner {
     }
 
     /// Takes an instance out of the list whose graph has been dropped.
-    pub(super) fn forget_instance(&self, instance: &Instance) {
+    pub(super) fn forget_instance(&self, instance: *const Instance) {
         let mut submitter = self.submitter();
-        let place = submitter.instances.iter().position(|it| std::ptr::eq(&**it, instance));
+        let place = submitter.instances.iter().position(|it| Arc::as_ptr(it) == instance);
         let instance = place.map(|place| submitter.instances.swap_remove(place));
         drop(submitter);
         let Some(instance) = instance else { return };

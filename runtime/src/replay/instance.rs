@@ -45,6 +45,13 @@ pub(super) struct BoundData {
     pub(super) leases: Vec<Box<dyn LeaseStore>>,
 }
 
+impl BoundData {
+    /// Gives the leases back.
+    pub(super) fn clear(&mut self) {
+        self.leases.iter_mut().for_each(|lease| lease.clear());
+    }
+}
+
 pub(crate) struct Instance {
     /// Of which recording.
     pub(super) recording: u64,
@@ -223,23 +230,29 @@ impl Instance {
         round
     }
 
-    /// Counts tasks as ended; `lane` is the thread's own.
-    pub(crate) fn ended(&self, inner: &Inner, lane: usize, count: u32) {
-        if self.remaining.fetch_sub(count, Ordering::AcqRel) != count {
+    /// Counts tasks as ended; `lane` is the thread's own. Afterwards the instance may be gone.
+    ///
+    /// # Safety
+    /// It is busy, and `count` more of its tasks have ended.
+    pub(super) unsafe fn ended(this: *const Self, inner: &Inner, lane: usize, count: u32) {
+        // SAFETY: the caller's promise. It is used until the instance is idle, no longer.
+        let instance = unsafe { &*this };
+        if instance.remaining.fetch_sub(count, Ordering::AcqRel) != count {
             return;
         }
         // SAFETY: every task has ended; the instance is still busy, so it is this thread's alone.
-        let data = unsafe { &mut *self.data.get() };
-        let cleared = guarded(|| data.leases.iter_mut().for_each(|lease| lease.clear()));
+        let data = unsafe { &mut *instance.data.get() };
+        let cleared = guarded(|| data.clear());
         debug_assert!(cleared.is_ok(), "the drop of a lease panicked");
         if let Some(memory) = &inner.memory {
-            memory.leave(lane, self.bytes.load(Ordering::Relaxed));
+            memory.leave(lane, instance.bytes.load(Ordering::Relaxed));
         }
-        if self.state.fetch_and(!BUSY, Ordering::AcqRel) & LEFT != 0 {
-            // The graph has been dropped meanwhile, and left the rest to this thread.
-            inner.forget_instance(self);
-        }
+        let left = instance.state.fetch_and(!BUSY, Ordering::AcqRel) & LEFT != 0;
         inner.external.notify();
+        if left {
+            // The graph has been dropped meanwhile, and left the rest to this thread.
+            inner.forget_instance(this);
+        }
     }
 
     /// The graph is being dropped; true if the caller has to take care of the instance.
