@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use millrace_runtime::topology::Limits;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +13,7 @@ use crate::reading::Reading;
 pub struct Machine {
     /// The processor's name.
     pub processor: String,
-    /// Processors that this process may use.
+    /// Processors that this process may keep busy.
     pub cores: usize,
     /// Memory in bytes, where the system says it.
     pub memory: Option<u64>,
@@ -62,9 +63,9 @@ impl Machine {
     }
 }
 
-/// Processors that this process may use, at least 1.
+/// Processors that this process may keep busy, by its affinity mask and CPU quota; at least 1.
 pub fn available_cores() -> usize {
-    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+    Limits::of_process().workers()
 }
 
 /// The most memory that this process has had resident so far, in bytes.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use millrace_arena::Arena;
 use millrace_loader::{Loader, LoaderConfig, LoaderKind};
 use millrace_runtime::Runtime;
+use millrace_runtime::topology::Topology;
 use millrace_runtime::trace::Trace;
 
 use crate::combination::{Combination, LoaderMode};
@@ -17,7 +18,7 @@ use crate::failure::{Failure, chain};
 use crate::interrupt;
 use crate::learner::Learner;
 use crate::machine::{self, Machine};
-use crate::options::Settings;
+use crate::options::{Settings, pin};
 use crate::protocol::Progress;
 use crate::result::{ArenaReport, RunResult, TimeReport};
 
@@ -91,7 +92,7 @@ pub fn run(
 
     let trace = traced.then(|| {
         rt.trace_stop();
-        rt.trace_take(combination.to_string(), facts(&settings, &name))
+        rt.trace_take(combination.to_string(), facts(&settings, &name, rt.topology()))
     });
     let arenas = training.arenas();
     // The test needs memory of its own, which is not the training's.
@@ -121,6 +122,7 @@ fn runtime(settings: &Settings, counters: &Counters) -> Result<Runtime, Failure>
     let counters = counters.clone();
     let mut builder = Runtime::builder()
         .workers(settings.workers)
+        .pin(pin(settings.pin))
         .main_helps(true)
         .on_worker_start(move |worker| counters.open_on_worker(worker));
     if let Some(window) = settings.window {
@@ -139,14 +141,15 @@ fn loader_kind(mode: LoaderMode) -> LoaderKind {
 }
 
 /// Facts for the chart and for whoever reads the trace, in order of their names.
-fn facts(settings: &Settings, dataset: &str) -> BTreeMap<String, String> {
-    let facts: [(&str, &dyn Display); 6] = [
+fn facts(settings: &Settings, dataset: &str, topology: &Topology) -> BTreeMap<String, String> {
+    let facts: [(&str, &dyn Display); 7] = [
         ("batch size", &settings.batch_size),
         ("batches", &settings.trace_batches),
         ("data set", &dataset),
         ("shards", &settings.shards),
         ("workers", &settings.workers),
         ("seed", &settings.seed),
+        ("topology", topology),
     ];
     facts.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect()
 }

@@ -6,12 +6,14 @@ use crate::error::BuildError;
 use crate::pool;
 use crate::runtime::{Inner, Runtime, Settings};
 use crate::scheduler::Schedule;
+use crate::topology::{Pin, Topology};
 use crate::trace::Keep;
 
 /// Describes a runtime: [`Runtime::builder`].
 #[must_use = "a builder does nothing until `build`"]
 pub struct Builder {
     workers: Option<usize>,
+    pin: Pin,
     window: u64,
     memory_window: Option<u64>,
     timing: bool,
@@ -26,6 +28,7 @@ impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Builder")
             .field("workers", &self.workers)
+            .field("pin", &self.pin)
             .field("window", &self.window)
             .field("memory_window", &self.memory_window)
             .field("timing", &self.timing)
@@ -44,6 +47,7 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Builder {
             workers: None,
+            pin: Pin::No,
             window: 4096,
             memory_window: None,
             timing: true,
@@ -55,11 +59,31 @@ impl Builder {
         }
     }
 
-    /// Number of workers; the default is the number of processors that the process may use.
+    /// Number of workers; the default is as many as the process may keep busy, by its affinity
+    /// mask and the CPU quota of its control groups ([`topology`](crate::topology)).
     /// With 0, each task runs inside `spawn`, on the submitting thread, in program order. With
     /// two or more, worker 0 may be a thread that waits ([`main_helps`](Self::main_helps)).
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
+        self
+    }
+
+    /// Whether each worker stays on one CPU; not by default. It keeps caches warm on a machine
+    /// that is the program's alone; where others use the same CPUs, a pinned worker waits for them
+    /// while other CPUs are idle. A thread of the user's is never pinned
+    /// ([`topology`](crate::topology)).
+    ///
+    /// ```
+    /// # use millrace_runtime::{BuildError, Runtime, topology::Pin};
+    /// match Runtime::builder().workers(2).pin(Pin::Cores).build() {
+    ///     Ok(rt) => println!("{}", rt.topology()),
+    ///     Err(BuildError::Pin(error)) => println!("{error}"), // On one CPU, or on another system.
+    ///     Err(error) => return Err(error),
+    /// }
+    /// # Ok::<(), BuildError>(())
+    /// ```
+    pub fn pin(mut self, pin: Pin) -> Self {
+        self.pin = pin;
         self
     }
 
@@ -146,8 +170,9 @@ impl Builder {
     }
 
     /// Calls `hook` with the worker's index on each worker thread before it takes tasks, for
-    /// what belongs to a thread (hardware counters, affinity). For a worker 0 that is a waiting
-    /// thread it is called on the calling thread. `build` returns after all calls.
+    /// what belongs to a thread (hardware counters), after the thread is [pinned](Self::pin). For a
+    /// worker 0 that is a waiting thread it is called on the calling thread. `build` returns after
+    /// all calls.
     pub fn on_worker_start(mut self, hook: impl Fn(usize) + Send + Sync + 'static) -> Self {
         self.hook = Some(Box::new(hook));
         self
@@ -156,19 +181,20 @@ impl Builder {
     /// Starts the workers.
     ///
     /// # Errors
-    /// When there are too many workers, the window is 0, the system refuses a thread, or the
-    /// start hook panics.
+    /// When there are too many workers, the window is 0, the system refuses a thread, workers
+    /// cannot be pinned as asked, or the start hook panics.
     pub fn build(self) -> Result<Runtime, BuildError> {
-        let workers = self
-            .workers
-            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-        if workers > Self::MAX_WORKERS {
-            return Err(BuildError::TooManyWorkers { asked: workers, most: Self::MAX_WORKERS });
+        let most = Self::MAX_WORKERS;
+        if let Some(asked) = self.workers.filter(|asked| *asked > most) {
+            return Err(BuildError::TooManyWorkers { asked, most });
         }
         if self.window == 0 {
             return Err(BuildError::EmptyWindow);
         }
-        let helps = self.main_helps && workers > 1;
+        let helps = |workers| self.main_helps && workers > 1;
+        let topology = Topology::decide(self.workers, most, &self.pin, helps)?;
+        let workers = topology.workers();
+        let helps = helps(workers);
         let (inner, contexts) = Inner::new(Settings {
             workers,
             helps,
@@ -178,6 +204,7 @@ impl Builder {
             schedule: if workers == 0 { Schedule::work_stealing() } else { self.schedule },
             trace_capacity: self.trace_capacity,
             trace_keep: self.trace_keep,
+            topology,
         });
         let inner = Arc::new(inner);
         let threads = pool::start(&inner, contexts, self.hook)?;

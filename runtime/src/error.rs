@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::access::Mode;
 use crate::task::TaskFailure;
+use crate::topology::PinError;
 
 /// Why a task was not accepted. Nothing was submitted and no lease is kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -186,6 +187,9 @@ pub enum BuildError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The workers could not be pinned as asked.
+    #[error(transparent)]
+    Pin(#[from] PinError),
     /// The start hook panicked.
     #[error("the start hook of worker {worker} panicked")]
     Hook {

@@ -96,6 +96,7 @@ mod statistics;
 mod submit;
 mod sync;
 mod task;
+pub mod topology;
 pub mod trace;
 mod wait;
 mod window;

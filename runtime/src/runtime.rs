@@ -20,6 +20,7 @@ use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use crate::task::{Outcome, TaskId};
+use crate::topology::Topology;
 use crate::trace::{Keep, MarkKind, Recorder, Trace};
 
 /// What a [`Builder`](crate::Builder) has decided.
@@ -34,6 +35,7 @@ pub(crate) struct Settings {
     pub(crate) schedule: Schedule,
     pub(crate) trace_capacity: usize,
     pub(crate) trace_keep: Keep,
+    pub(crate) topology: Topology,
 }
 
 /// What all threads of a runtime share.
@@ -77,6 +79,7 @@ pub(crate) struct Inner {
     /// The context of threads that run tasks inline, which write the main lane.
     main: StdMutex<Context>,
     quit: AtomicBool,
+    pub(crate) topology: Topology,
 }
 
 /// How many tasks the threads of a lane have started and ended. One writer at a time.
@@ -141,6 +144,7 @@ impl Inner {
             helper,
             main: StdMutex::new(main),
             quit: AtomicBool::new(false),
+            topology: settings.topology,
         };
         if helps {
             inner.go_away(0);
@@ -266,7 +270,7 @@ impl std::fmt::Debug for Runtime {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Runtime")
             .field("id", &self.id())
-            .field("workers", &self.workers())
+            .field("topology", &format_args!("{}", self.topology()))
             .finish_non_exhaustive()
     }
 }
@@ -293,6 +297,11 @@ impl Runtime {
     /// Number of worker threads; with 0, tasks run inside `spawn`.
     pub fn workers(&self) -> usize {
         self.inner().workers()
+    }
+
+    /// Where the number of workers comes from, and which CPUs they are pinned to.
+    pub fn topology(&self) -> &Topology {
+        &self.inner().topology
     }
 
     /// Submits a task. `body` is handed the data that `access` declares, once every task that

@@ -12,12 +12,16 @@ pub use runtime::runtime;
 use serde::Serialize;
 
 use crate::failure::{Failure, chain};
-use crate::options::BenchOptions;
+use crate::options::{BenchOptions, pin};
 use crate::terminal;
 
 /// A runtime as the options ask for it.
 fn build(options: &BenchOptions, workers: usize) -> Result<Runtime, Failure> {
-    let mut builder = Runtime::builder().workers(workers).main_helps(true).timing(options.timing);
+    let mut builder = Runtime::builder()
+        .workers(workers)
+        .pin(pin(options.pin))
+        .main_helps(true)
+        .timing(options.timing);
     if let Some(window) = options.window {
         builder = builder.window(window);
     }

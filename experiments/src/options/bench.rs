@@ -16,6 +16,9 @@ pub struct BenchOptions {
     /// Submitted, unfinished tasks at most [default: chosen by the runtime]
     #[arg(long, value_name = "N")]
     pub window: Option<usize>,
+    /// Bind each worker to a processor of its own, except for the submitting thread
+    #[arg(long)]
+    pub pin: bool,
     /// Count the time in bodies and the idle time, as a training run does
     #[arg(long)]
     pub timing: bool,

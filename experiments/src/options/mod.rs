@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 pub use bench::{BenchMetgOptions, BenchOptions};
 use clap::{Args, Parser, Subcommand};
+use millrace_runtime::topology::Pin;
 use serde::{Deserialize, Serialize};
 pub use settings::{MAX_WORKERS, Settings};
 
@@ -158,9 +159,14 @@ pub struct RunOptions {
     /// Samples per batch; the last batch of an epoch may be smaller
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub batch_size: usize,
-    /// Worker threads, 0 to run each task where it is submitted [default: one per core]
+    /// Worker threads, 0 to run each task where it is submitted [default: one per processor in
+    /// the affinity mask of the process, at most its cgroup's CPU quota rounded up]
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
+    /// Bind each worker to a processor of its own, physical cores before hyper-threads; the main
+    /// thread, which is worker 0 of two or more, is not bound
+    #[arg(long)]
+    pub pin: bool,
     /// Use only the first N training samples [default: all]
     #[arg(long, value_name = "N")]
     pub samples: Option<usize>,
@@ -253,6 +259,11 @@ impl FromStr for BatchRange {
             None => Err("wanted A..B, for example 120..180".to_owned()),
         }
     }
+}
+
+/// What `--pin` means.
+pub(crate) fn pin(asked: bool) -> Pin {
+    if asked { Pin::Cores } else { Pin::No }
 }
 
 /// Reads a command line.

@@ -28,6 +28,8 @@ pub struct Settings {
     pub batch_size: usize,
     /// Worker threads, at most [`MAX_WORKERS`].
     pub workers: usize,
+    /// Whether each worker is bound to a processor.
+    pub pin: bool,
     /// Training samples used, from the first on.
     pub samples: usize,
     /// Decides initial weights and order.
@@ -115,6 +117,7 @@ impl Settings {
             epochs: options.epochs,
             batch_size,
             workers,
+            pin: options.pin,
             samples,
             seed: options.seed,
             dataset: options.dataset.clone(),
@@ -151,6 +154,9 @@ impl Settings {
         if let Some(path) = &self.dataset {
             // A path need not be text.
             arguments.extend([OsString::from("--dataset"), path.clone().into_os_string()]);
+        }
+        if self.pin {
+            arguments.push(OsString::from("--pin"));
         }
         if self.shuffle {
             arguments.push(OsString::from("--shuffle"));
@@ -251,7 +257,7 @@ mod tests {
 
     #[test]
     fn the_arguments_give_the_same_settings_again() {
-        let given = "--epochs 3 --batch-size 7 --workers 5 --samples 90 --seed 7 --shuffle \
+        let given = "--epochs 3 --batch-size 7 --workers 5 --pin --samples 90 --seed 7 --shuffle \
                      --shards 3 --lr 0.01 --window 99 --dataset /d --trace-batches 3..9";
         let settings = check(given, 100).expect("valid");
         let arguments = settings.arguments().join(std::ffi::OsStr::new(" "));

@@ -13,12 +13,13 @@ use crate::table::{MEASURES, Unit};
 pub(super) fn setting(report: &Report<'_>) -> Markup {
     let settings = report.settings;
     let order = if settings.shuffle { "shuffled in each epoch" } else { "in file order" };
+    let pinned = if settings.pin { " bound to processors" } else { "" };
     html! {
         section {
             p.lead {
                 (report.dataset) ": " (settings.samples) " training samples " (order) ", "
                 (settings.epochs) " epochs, batches of " (settings.batch_size) " in "
-                (settings.shards) " shards, " (settings.workers) " workers, learning rate "
+                (settings.shards) " shards, " (settings.workers) " workers" (pinned) ", learning rate "
                 (settings.lr) ", seed " (settings.seed) "."
             }
             p { (report.machine.line()) }

@@ -91,3 +91,27 @@ fn a_data_set_whose_path_is_not_text_is_trained_on() {
     let result = json(&read(folder.path().join("run/run-single-naive.json")));
     assert_eq!(result["settings"]["dataset"], "set \u{fffd}");
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn workers_can_be_bound_to_processors() {
+    let folder = tempfile::tempdir().expect("temporary directory");
+    let train = |workers: usize| {
+        let workers = workers.to_string();
+        let arguments = ["--samples", "20", "--epochs", "1", "--trace", "--pin"];
+        let given = ["--workers", &workers, "--out", &workers];
+        binary("single-naive", &[&arguments[..], &given].concat())
+            .current_dir(folder.path())
+            .output()
+            .expect("it starts")
+    };
+    // A number that no machine has, and the program allows.
+    crate::assert_one_line(&train(1024), 1, &["1024 workers cannot be pinned"]);
+    let output = train(1);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let trace = json(&read(folder.path().join("1/trace-single-naive.json")));
+    let topology = trace["meta"]["topology"].as_str().expect("text");
+    assert!(topology.starts_with("1 worker (as asked), on CPUs "), "{topology}");
+    let result = json(&read(folder.path().join("1/run-single-naive.json")));
+    assert_eq!(result["settings"]["pin"], true);
+}

@@ -7,26 +7,26 @@ use super::Context;
 use super::idle::{find, idle};
 use crate::error::BuildError;
 use crate::runtime::Inner;
+use crate::topology::pin_worker;
 
 /// A hook that runs on each worker thread before it takes tasks.
 pub(crate) type StartHook = Box<dyn Fn(usize) + Send + Sync>;
 
-/// Starts one thread per context and returns once each has run the hook, and so has the calling
-/// thread for worker 0 if that one helps.
+/// Starts one thread per context and returns once each is pinned and has run the hook, and so
+/// has the calling thread for worker 0 if that one helps.
 pub(crate) fn start(
     inner: &Arc<Inner>,
     contexts: Vec<Context>,
     hook: Option<StartHook>,
 ) -> Result<Vec<JoinHandle<()>>, BuildError> {
     let run_hook = |hook: &Option<Arc<StartHook>>, worker| {
-        hook.as_ref().is_none_or(|hook| {
-            let call = std::panic::AssertUnwindSafe(|| hook(worker));
-            std::panic::catch_unwind(call).is_ok()
-        })
+        let Some(hook) = hook else { return Ok(()) };
+        let call = std::panic::AssertUnwindSafe(|| hook(worker));
+        std::panic::catch_unwind(call).map_err(|_| BuildError::Hook { worker })
     };
     let hook = hook.map(Arc::new);
-    if inner.helper.is_some() && !run_hook(&hook, 0) {
-        return Err(BuildError::Hook { worker: 0 });
+    if inner.helper.is_some() {
+        run_hook(&hook, 0)?;
     }
     let mut threads = Vec::with_capacity(contexts.len());
     let mut error = None;
@@ -35,8 +35,9 @@ pub(crate) fn start(
         let worker = context.lane;
         let (inner, hook, report) = (inner.clone(), hook.clone(), report.clone());
         let run = move || {
+            let pinned = pin_worker(&inner.topology, worker).map_err(BuildError::from);
             // The receiver lives until every thread has reported.
-            let _ = report.send((worker, run_hook(&hook, worker)));
+            let _ = report.send(pinned.and_then(|()| run_hook(&hook, worker)));
             drop((hook, report));
             run_worker(&inner, &mut context);
         };
@@ -49,10 +50,8 @@ pub(crate) fn start(
         }
     }
     drop(report);
-    for (worker, hooked) in started {
-        if !hooked {
-            error.get_or_insert(BuildError::Hook { worker });
-        }
+    for begun in started {
+        error = error.or(begun.err());
     }
     match error {
         None => Ok(threads),
