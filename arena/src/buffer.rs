@@ -131,6 +131,29 @@ impl<T: Pod> Buffer<T> {
         Overwrite(*self)
     }
 
+    /// Reading and writing access in any order with other tasks that commute on the buffer: the
+    /// body gets `&mut [T]`, while no other has it; see
+    /// [`Mode::Commute`](millrace_runtime::Mode::Commute).
+    ///
+    /// ```
+    /// # use millrace_arena::Arena;
+    /// # use millrace_runtime::Runtime;
+    /// # let rt = Runtime::builder().workers(2).build()?;
+    /// # let arena = Arena::new(&rt, "counts");
+    /// let counts = arena.alloc::<u64>(10)?;
+    /// for number in 0..1000 {
+    ///     // Whichever has found its digit first counts it first.
+    ///     rt.spawn("count", counts.commute(), move |counts| counts[number % 10] += 1)?;
+    /// }
+    /// assert_eq!(*counts.acquire()?, [100; 10]); // after all of them
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// What is computed must not depend on the order: sums of floats do.
+    pub fn commute(&self) -> Commute<T> {
+        Commute(*self)
+    }
+
     /// Waits for the last task that writes the buffer, and only for it, and gives the content
     /// to this thread. Tasks submitted meanwhile that write it wait for the drop of the guard.
     ///
@@ -239,6 +262,28 @@ unsafe impl<T: Pod> Access for Overwrite<T> {
 
     fn claim(self, claims: &mut Claims) -> Result<Claim<T>, SubmitError> {
         self.0.claim(claims, Mode::Overwrite)
+    }
+
+    unsafe fn data(claim: &mut Claim<T>) -> &mut [T] {
+        // SAFETY: the lease keeps `len` initialised elements at `data` in place, and the caller
+        // was granted their handles exclusively.
+        unsafe { slice::from_raw_parts_mut(claim.data.as_ptr(), claim.len) }
+    }
+}
+
+/// Reading and writing access to a buffer in any order with others; see [`Buffer::commute`].
+#[derive(Clone, Copy, Debug)]
+#[must_use = "an access is declared by a task or acquired"]
+pub struct Commute<T>(Buffer<T>);
+
+// SAFETY: `Buffer::claim` declares every handle of the buffer with `Mode::Commute` and secures the
+// memory by a lease that lives as long as the task's claims (see the module's invariant).
+unsafe impl<T: Pod> Access for Commute<T> {
+    type Claim = Claim<T>;
+    type Data<'a> = &'a mut [T];
+
+    fn claim(self, claims: &mut Claims) -> Result<Claim<T>, SubmitError> {
+        self.0.claim(claims, Mode::Commute)
     }
 
     unsafe fn data(claim: &mut Claim<T>) -> &mut [T] {

@@ -95,7 +95,7 @@ mod statistics;
 mod sync;
 
 pub use arena::Arena;
-pub use buffer::{Buffer, Overwrite, Read, Write};
+pub use buffer::{Buffer, Commute, Overwrite, Read, Write};
 pub use builder::Builder;
 pub use chunk::Backing;
 pub use error::ArenaError;

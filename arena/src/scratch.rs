@@ -96,6 +96,20 @@ pub struct Scratch<T> {
 /// from blocks that the worker keeps between bodies, so that in the steady state nothing is
 /// allocated. Several scratch accesses of one task are disjoint. Scratch orders nothing: tasks
 /// that share only scratch are independent.
+///
+/// ```
+/// # use millrace_arena::{Arena, scratch};
+/// # use millrace_runtime::Runtime;
+/// # let rt = Runtime::builder().workers(2).build()?;
+/// # let arena = Arena::new(&rt, "numbers");
+/// let x = arena.alloc::<f32>(100)?;
+/// rt.spawn("reverse", (x.write(), scratch::<f32>(100)), |(x, copy)| {
+///     copy.copy_from_slice(x);
+///     x.iter_mut().zip(copy.iter().rev()).for_each(|(x, copy)| *x = *copy);
+/// })?;
+/// rt.wait()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn scratch<T: Pod>(len: usize) -> Scratch<T> {
     let () = Buffer::<T>::CHECKED;
     Scratch { len, elements: PhantomData }

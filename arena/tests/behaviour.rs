@@ -288,6 +288,38 @@ fn shards_are_ordered_alone_and_the_whole_after_all_of_them() {
 }
 
 #[test]
+fn tasks_that_commute_are_alone_on_whatever_they_share() {
+    for workers in [0, 1, 2, 4] {
+        let rt = runtime(workers);
+        let arena = Arena::new(&rt, "counts");
+        let counts = arena.alloc_sharded::<u64>(12, 1, 4).expect("no limit");
+        rt.spawn("clear", counts.whole().overwrite(), |all| all.fill(0)).expect("alive");
+        let add = |counts: &mut [u64]| counts.iter_mut().for_each(|count| *count += 1);
+        for i in 0..400 {
+            match i % 3 {
+                0 => rt.spawn("shard", counts.shard(i % 4).commute(), add),
+                1 => rt.spawn("whole", counts.whole().commute(), add),
+                _ => {
+                    let two = [counts.shard(i % 4).commute(), counts.shard((i + 1) % 4).commute()];
+                    rt.spawn("two", two, move |two| two.into_iter().for_each(add))
+                }
+            }
+            .expect("alive");
+        }
+        let of_shard = |shard: usize| {
+            let added = |i: &usize| match i % 3 {
+                0 => i % 4 == shard,
+                1 => true,
+                _ => i % 4 == shard || (i + 1) % 4 == shard,
+            };
+            (0..400).filter(added).count() as u64
+        };
+        let wanted: Vec<u64> = (0..12).map(|row| of_shard(row / 3)).collect();
+        assert_eq!(*counts.whole().acquire().expect("valid"), *wanted, "{workers} workers");
+    }
+}
+
+#[test]
 fn scratch_is_private_to_a_body() {
     let rt = runtime(4);
     let wrong = Arc::new(AtomicUsize::new(0));

@@ -42,6 +42,8 @@ pub struct Claims {
     claims: SmallVec<[Claim; 8]>,
     /// Size of the memory behind all of them.
     bytes: u64,
+    /// Whether one of them commutes.
+    commutes: bool,
     leased: SmallVec<[usize; 4]>,
 }
 
@@ -50,7 +52,7 @@ impl Claims {
     #[inline]
     pub(crate) fn new(task: &'static str, runtime: u64) -> Self {
         let (claims, leased) = (SmallVec::new(), SmallVec::new());
-        Claims { task, runtime, claims, bytes: 0, leased }
+        Claims { task, runtime, claims, bytes: 0, commutes: false, leased }
     }
 
     /// Collects what `access` declares.
@@ -75,6 +77,24 @@ impl Claims {
         self.claims.clear();
         self.leased.clear();
         self.bytes = 0;
+        self.commutes = false;
+    }
+
+    /// Turns accesses that commute into ones that write.
+    pub(crate) fn order_all(&mut self) {
+        if std::mem::take(&mut self.commutes) {
+            let commuting = self.claims.iter_mut().filter(|claim| claim.mode == Mode::Commute);
+            commuting.for_each(|claim| claim.mode = Mode::Write);
+        }
+    }
+
+    /// The handles that it commutes on, if there are such.
+    #[inline]
+    pub(crate) fn commuting(&self) -> Option<impl Iterator<Item = u32>> {
+        self.commutes.then(|| {
+            let commuting = self.claims.iter().filter(|claim| claim.mode == Mode::Commute);
+            commuting.flat_map(|claim| claim.first..claim.first + claim.count)
+        })
     }
 
     /// Number of handles of the last declared access.
@@ -122,6 +142,7 @@ impl Claims {
         let Range { start: first, end } = range;
         self.claims.push(Claim { first, count: end - first, epoch, mode });
         self.bytes += bytes as u64;
+        self.commutes |= mode == Mode::Commute;
     }
 
     /// True the first time that it is called with `key` for this task: one task takes one lease
@@ -193,7 +214,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn modes() -> impl Strategy<Value = Mode> {
-        prop_oneof![Just(Mode::Read), Just(Mode::Write), Just(Mode::Overwrite)]
+        prop_oneof![
+            2 => Just(Mode::Read),
+            1 => Just(Mode::Write),
+            1 => Just(Mode::Overwrite),
+            1 => Just(Mode::Commute)
+        ]
     }
 
     proptest! {

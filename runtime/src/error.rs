@@ -90,6 +90,7 @@ impl std::fmt::Display for Mode {
             Mode::Read => "read",
             Mode::Write => "write",
             Mode::Overwrite => "overwrite",
+            Mode::Commute => "commute",
         })
     }
 }

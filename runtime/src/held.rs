@@ -120,6 +120,7 @@ impl Runtime {
         }
         let mut claims = Claims::new(call, inner.id);
         let claim = claims.collect(access)?;
+        claims.order_all();
         let mut submitter = inner.submitter();
         if refuse(&submitter, inner, claims.list()) {
             return Ok(None);

@@ -59,7 +59,8 @@
 //! # Invariants
 //! * **The declared access is the only access.** A body is `'static + Send` and is handed what
 //!   its access declares: shared references for reads, exclusive ones for writes.
-//! * **Program order.** Conflicting tasks run in the order in which they were submitted.
+//! * **Program order.** Conflicting tasks run in the order in which they were submitted; only
+//!   those that [commute](Mode::Commute) run in any, one at a time.
 //! * **Exactly once.** A submitted task is run once, or cancelled once because one that it
 //!   depends on failed; no wake-up and no task is lost. `graph` and `pool::sleep` state the
 //!   protocols; loom checks them (`RUSTFLAGS="--cfg loom" cargo test -p millrace-runtime --lib

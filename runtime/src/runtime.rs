@@ -14,7 +14,7 @@ use crate::access::{Access, Handles};
 use crate::error::SubmitError;
 use crate::graph::SlotTable;
 use crate::memory::MemoryWindow;
-use crate::pool::{self, Context, Shared, Sleep, WaitPoint};
+use crate::pool::{self, Commuting, Context, Shared, Sleep, WaitPoint};
 use crate::scheduler::Schedule;
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
@@ -53,6 +53,8 @@ pub(crate) struct Inner {
     pub(crate) submitted_ready: Stealer<u32>,
     /// The workers' ready tasks.
     pub(crate) stealers: Vec<Stealer<u32>>,
+    /// Who runs, and who waits, of the tasks that commute.
+    pub(crate) commuting: Commuting,
     /// Ready tasks that are in none of those queues.
     pub(crate) ready: Shared,
     pub(crate) sleep: Sleep,
@@ -128,6 +130,7 @@ impl Inner {
             submitted_ready: queue.stealer(),
             submitter: CachePadded::new(Mutex::new(Submitter::new(queue))),
             stealers,
+            commuting: Commuting::new(),
             ready: Shared::new(schedule.0),
             sleep: Sleep::new(),
             drained: WaitPoint::new(),
@@ -306,7 +309,7 @@ impl Runtime {
 
     /// Submits a task. `body` is handed the data that `access` declares, once every task that
     /// it depends on has ended: a reader waits for the last writer, a writer for the last
-    /// writer and all readers since, in submission order.
+    /// writer and all readers since, in submission order. [`Mode`](crate::Mode) has the rest.
     ///
     /// The call waits while the submission window is full
     /// ([`Builder::window`](crate::Builder::window),

@@ -110,8 +110,9 @@ impl Submitter {
                 slot.cancel(failure);
             }
         };
+        let needless = |task| table.has_ended(task) && failures.spoilt_by(task).is_none();
         for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()) {
-            self.handles.claim(handle, mode, task, |t| table.has_ended(t), &mut draw);
+            self.handles.claim(handle, mode, task, needless, &mut draw);
         }
         explicit.into_iter().for_each(draw);
         slot.publish(edges)
@@ -461,6 +462,10 @@ impl Inner {
         let priority = if self.workers() == 0 { 0 } else { order.priority };
         let slot = self.table.slot(task.slot());
         slot.set_task(priority, kind);
+        if let Some(handles) = order.claims.commuting() {
+            slot.set_commutes();
+            self.commuting.enrol(task.slot(), handles);
+        }
         if let Some(memory) = &self.memory {
             memory.note(task.slot(), order.claims.bytes());
         }

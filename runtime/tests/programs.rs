@@ -42,7 +42,12 @@ fn mix(state: u64, value: u64) -> u64 {
 }
 
 fn modes() -> impl Strategy<Value = Mode> {
-    prop_oneof![4 => Just(Mode::Read), 2 => Just(Mode::Write), 1 => Just(Mode::Overwrite)]
+    prop_oneof![
+        4 => Just(Mode::Read),
+        2 => Just(Mode::Write),
+        1 => Just(Mode::Overwrite),
+        3 => Just(Mode::Commute),
+    ]
 }
 
 fn step(handles: usize, failures: u32) -> impl Strategy<Value = Step> {
@@ -83,20 +88,35 @@ struct Outcome {
 /// The meaning of a program.
 fn serial(handles: usize, steps: &[Step]) -> Outcome {
     let mut values = vec![Some(0u64); handles];
+    // Whether the handle was valid when its run began, while one is open.
+    let mut runs = vec![None; handles];
     let mut ran = vec![0; steps.len()];
     let mut children = vec![Some(0); steps.len()];
     let mut ended_well = vec![true; steps.len()];
     let mut first_failure = None;
     for (index, step) in steps.iter().enumerate() {
         let needs = |(_, mode): &(&usize, &Mode)| **mode != Mode::Overwrite;
-        let valid = step.accesses.iter().filter(needs).all(|(h, _)| values[*h].is_some())
+        for (handle, mode) in &step.accesses {
+            let valid = values[*handle].is_some();
+            let run = (*mode == Mode::Commute).then(|| runs[*handle].unwrap_or(valid));
+            runs[*handle] = run;
+        }
+        let is_valid = |(h, _): (&usize, &Mode)| runs[*h].unwrap_or(values[*h].is_some());
+        let valid = step.accesses.iter().filter(needs).all(is_valid)
             && step.before(index).is_none_or(|before| ended_well[before]);
         if valid && !step.panics {
             ran[index] = 1;
-            let read = step.accesses.iter().filter(needs);
+            // What commutes does not look at the old value.
+            let read = step.accesses.iter().filter(|access| needs(access) && !commutes(access));
             let state = read.fold(index as u64, |s, (h, _)| mix(s, values[*h].unwrap_or(0)));
-            for (handle, _) in step.accesses.iter().filter(|(_, mode)| mode.writes()) {
-                values[*handle] = Some(mix(state, *handle as u64));
+            for access in step.accesses.iter().filter(|(_, mode)| mode.writes()) {
+                let new = mix(state, *access.0 as u64);
+                let value = &mut values[*access.0];
+                *value = if commutes(&access) {
+                    value.map(|old| old.wrapping_add(new))
+                } else {
+                    Some(new)
+                };
             }
             children[index] = (!step.child_panics).then(|| (0..step.children).fold(0, mix));
             if step.child_panics {
@@ -124,6 +144,10 @@ fn serial(handles: usize, steps: &[Step]) -> Outcome {
     Outcome { values, ran, children, first_failure }
 }
 
+fn commutes((_, mode): &(&usize, &Mode)) -> bool {
+    **mode == Mode::Commute
+}
+
 fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> Outcome {
     let rt = builder.window(window).build().expect("a runtime");
     let cells: Vec<Shared> = (0..handles).map(|_| Shared::new(&rt)).collect();
@@ -137,10 +161,12 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
             chosen.map(|(handle, _)| *handle).collect::<Vec<_>>()
         };
         let (reads, writes, overwrites) = (of(Mode::Read), of(Mode::Write), of(Mode::Overwrite));
+        let commuting = of(Mode::Commute);
         let access = (
             reads.iter().map(|h| cells[*h].read()).collect::<Vec<_>>(),
             writes.iter().map(|h| cells[*h].write()).collect::<Vec<_>>(),
             overwrites.iter().map(|h| cells[*h].overwrite()).collect::<Vec<_>>(),
+            commuting.iter().map(|h| cells[*h].commute()).collect::<Vec<_>>(),
         );
         let (ran, own, below, inner) = (ran.clone(), own.clone(), below.clone(), rt.clone());
         let before = step.before(index).map(|before| tasks[before]);
@@ -149,7 +175,8 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
         let Step { accesses, panics, children, joined, child_panics, priority, work, .. } =
             step.clone();
         let mut label = rt.task("step").batch(index as u32).priority(priority);
-        let body = move |(r, mut w, mut o): (Vec<&u64>, Vec<&mut u64>, Vec<&mut u64>)| {
+        type Data<'a> = (Vec<&'a u64>, Vec<&'a mut u64>, Vec<&'a mut u64>, Vec<&'a mut u64>);
+        let body = move |(r, mut w, mut o, mut c): Data<'_>| {
             ran[index].fetch_add(1, Ordering::Relaxed);
             (0..work).for_each(|_| std::hint::spin_loop());
             assert!(!panics, "task {index} was told to");
@@ -164,10 +191,16 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
                 .collect();
             let state = accesses
                 .iter()
-                .filter(|(_, mode)| **mode != Mode::Overwrite)
+                .filter(|(_, mode)| matches!(mode, Mode::Read | Mode::Write))
                 .fold(index as u64, |s, (h, _)| mix(s, values[h]));
             writes.iter().zip(&mut w).for_each(|(h, v)| **v = mix(state, *h as u64));
             overwrites.iter().zip(&mut o).for_each(|(h, v)| **v = mix(state, *h as u64));
+            commuting.iter().zip(&mut c).for_each(|(h, v)| {
+                let old = std::hint::black_box(**v);
+                // Two at once would lose one of the sums.
+                (0..work / 4).for_each(|_| std::hint::spin_loop());
+                **v = old.wrapping_add(mix(state, *h as u64));
+            });
             for child in 0..children {
                 let write = own[index].write();
                 let (below, nested) = (below.clone(), inner.clone());
@@ -269,6 +302,31 @@ proptest! {
     }
 }
 
+/// Whose data a task needs that uses a handle.
+#[derive(Default)]
+struct Uses {
+    writers: Vec<usize>,
+    /// While tasks commute: the writers before the first of them.
+    before: Option<Vec<usize>>,
+}
+
+impl Uses {
+    /// Task `index` uses the handle; returns whose data it needs.
+    fn add(&mut self, index: usize, mode: Mode) -> Vec<usize> {
+        if mode == Mode::Commute {
+            let before = self.before.get_or_insert_with(|| std::mem::take(&mut self.writers));
+            self.writers.push(index);
+            return before.clone();
+        }
+        self.before = None;
+        let writers = self.writers.clone();
+        if mode.writes() {
+            self.writers = vec![index];
+        }
+        if mode == Mode::Overwrite { Vec::new() } else { writers }
+    }
+}
+
 /// Cancels tasks, now and then all of them, while a program is submitted and run.
 fn cancel_some(steps: &[Step], cancels: &[(prop::sample::Index, u8)], workers: usize) {
     const HANDLES: usize = 6;
@@ -278,18 +336,19 @@ fn cancel_some(steps: &[Step], cancels: &[(prop::sample::Index, u8)], workers: u
     let clock = Arc::new(AtomicU64::new(1));
     let mut tasks = Vec::new();
     let mut needs: Vec<Vec<usize>> = Vec::new();
-    let mut writer = [None; HANDLES];
+    let mut uses: [Uses; HANDLES] = Default::default();
     for (index, step) in steps.iter().enumerate() {
         let before = step.before(index);
-        let needed = step.accesses.iter().filter(|(_, mode)| **mode != Mode::Overwrite);
-        needs.push(needed.filter_map(|(h, _)| writer[*h]).chain(before).collect());
+        let needed = step.accesses.iter().map(|(h, mode)| uses[*h].add(index, *mode));
+        needs.push(needed.flatten().chain(before).collect());
         let of = |writes| step.accesses.iter().filter(move |(_, mode)| mode.writes() == writes);
         let reads: Vec<_> = of(false).map(|(h, _)| cells[*h].read()).collect();
-        let access = |(h, mode): (&usize, &Mode)| {
-            if *mode == Mode::Write { cells[*h].write() } else { cells[*h].overwrite() }
+        let access = |(h, mode): (&usize, &Mode)| match mode {
+            Mode::Overwrite => cells[*h].overwrite(),
+            Mode::Commute => cells[*h].commute(),
+            _ => cells[*h].write(),
         };
         let writes: Vec<_> = of(true).map(access).collect();
-        of(true).for_each(|(h, _)| writer[*h] = Some(index));
         let (ran, clock, panics) = (ran.clone(), clock.clone(), step.panics);
         let body = move |_: (Vec<&u64>, Vec<&mut u64>)| {
             ran[index].store(clock.fetch_add(1, Ordering::SeqCst), Ordering::SeqCst);

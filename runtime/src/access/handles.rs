@@ -69,6 +69,26 @@ impl Handles {
         self.access(index, Mode::Overwrite)
     }
 
+    /// Reads and writes handle `index`: alone, in any order with others that commute on it; see
+    /// [`Mode::Commute`].
+    ///
+    /// ```
+    /// # let rt = millrace_runtime::Runtime::builder().workers(2).build()?;
+    /// let printer = rt.handles(1).expect("fewer than 2^32 handles");
+    /// for page in 0..3 {
+    ///     rt.spawn("print", printer.commute(0), move |()| println!("page {page}"))?; // one by one
+    /// }
+    /// rt.spawn("switch off", printer.write(0), |()| println!("done"))?; // after all of them
+    /// rt.wait()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Panics
+    /// When there is no such handle.
+    pub fn commute(&self, index: usize) -> HandleAccess {
+        self.access(index, Mode::Commute)
+    }
+
     /// All of them, for a parameter of a [recording](crate::replay). It does not keep them: once
     /// the block has been dropped they may be another's.
     pub fn block(&self) -> HandleBlock {

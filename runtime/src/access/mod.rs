@@ -18,6 +18,19 @@ pub enum Mode {
     Write,
     /// Writes without reading what was there; alone.
     Overwrite,
+    /// Reads and writes; alone, but in any order with others that do, if no task between them
+    /// uses the handle in another mode.
+    ///
+    /// Such tasks form a *run*. Each waits for what came before the run, and what comes after it
+    /// waits for all of them; none depends on another. So if one fails, the others are run all the
+    /// same, on what it left, and whatever reads the data after the run is cancelled.
+    ///
+    /// A task has the data while its body runs: a [child](crate::TaskBuilder::child) may commute on
+    /// it as well, and others may come in between.
+    ///
+    /// A guard takes it for [`Write`](Mode::Write), and so does a [recording](crate::replay).
+    /// Without workers a run keeps the order of the program.
+    Commute,
 }
 
 impl Mode {
@@ -49,8 +62,7 @@ pub struct Handle {
 /// # Safety
 /// Between `claim` and the drop of the claim it returned, [`Access::data`] may hand out shared
 /// references only to memory whose handles were claimed with [`Mode::Read`], and exclusive
-/// ones only to memory claimed with [`Mode::Write`] or [`Mode::Overwrite`] (or owned by the
-/// claim itself). That memory must stay valid, initialised and in place until the claim is
+/// ones only to memory claimed with another mode (or owned by the claim itself). That memory must stay valid, initialised and in place until the claim is
 /// dropped, on whatever thread that happens. Two handles never name overlapping memory.
 pub unsafe trait Access: 'static {
     /// What the task keeps from submission to its end: pointers and leases.

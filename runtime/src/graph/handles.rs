@@ -22,6 +22,19 @@ struct Entry {
     /// Length of `readers` at which ended ones are dropped next.
     prune_at: u32,
     readers: SmallVec<[TaskRef; 4]>,
+    /// Stands for the writer from when tasks commute on the handle until one writes it.
+    run: Option<Box<Run>>,
+}
+
+/// Tasks that commute on a handle, with none between them that uses it in another mode. It is open
+/// to more of them while nobody has read the handle since.
+#[derive(Default)]
+struct Run {
+    /// What each of them waits for.
+    before: Vec<Need>,
+    members: Vec<TaskRef>,
+    /// Length of `members` at which needless ones are dropped next.
+    prune_at: usize,
 }
 
 /// Looking whether a reader has ended may mean to fetch its slot from another core, so a handle
@@ -33,17 +46,88 @@ const FORESEEN: usize = 32;
 
 impl Entry {
     fn new(epoch: u32) -> Self {
-        Entry { writer: TaskRef::NONE, epoch, prune_at: PRUNE_FIRST, readers: SmallVec::new() }
+        Entry {
+            writer: TaskRef::NONE,
+            epoch,
+            prune_at: PRUNE_FIRST,
+            readers: SmallVec::new(),
+            run: None,
+        }
     }
 
     #[inline]
-    fn read_by(&mut self, task: TaskRef, has_ended: impl Fn(TaskRef) -> bool) {
+    fn read_by(&mut self, task: TaskRef, is_needless: impl Fn(TaskRef) -> bool) {
         if self.readers.len() as u32 >= self.prune_at {
-            self.readers.retain(|reader| !has_ended(*reader));
+            self.readers.retain(|reader| !is_needless(*reader));
             // At least doubling keeps the cost of pruning constant per reader.
             self.prune_at = PRUNE_FIRST.max(2 * self.readers.len() as u32);
         }
         self.readers.push(task);
+    }
+
+    /// The last writer, or the tasks of the last run.
+    fn last_writers(&self) -> impl Iterator<Item = TaskRef> + '_ {
+        let writer = Some(self.writer).filter(|writer| *writer != TaskRef::NONE);
+        writer.into_iter().chain(self.run.iter().flat_map(|run| run.members.iter().copied()))
+    }
+
+    /// A write by `task`: others wait for this one only.
+    fn written_by(&mut self, task: TaskRef) {
+        self.readers.clear();
+        self.prune_at = PRUNE_FIRST;
+        self.run = None;
+        self.writer = task;
+    }
+
+    /// The run that is open, or a new one behind all that used the handle before.
+    fn open_run(&mut self) -> &mut Run {
+        if self.run.is_none() || !self.readers.is_empty() {
+            let writers = self.last_writers().map(|task| Need { task, order_only: false });
+            let readers = self.readers.iter().map(|task| Need { task: *task, order_only: true });
+            let before = writers.chain(readers).collect();
+            self.written_by(TaskRef::NONE);
+            self.run = Some(Box::new(Run { before, ..Run::default() }));
+        }
+        self.run.get_or_insert_default()
+    }
+
+    /// What [`HandleTable::claim`] does where tasks commute.
+    #[cold]
+    fn claim_around_run(
+        &mut self,
+        mode: Mode,
+        task: TaskRef,
+        is_needless: impl Fn(TaskRef) -> bool,
+        mut need: impl FnMut(Need),
+    ) {
+        if mode == Mode::Commute {
+            let run = self.open_run();
+            run.before.iter().copied().for_each(need);
+            run.add(task, is_needless);
+            return;
+        }
+        let order_only = mode == Mode::Overwrite;
+        let ordered_by_readers = order_only && !self.readers.is_empty();
+        if !ordered_by_readers {
+            self.last_writers().for_each(|task| need(Need { task, order_only }));
+        }
+        if mode.writes() {
+            self.readers.iter().for_each(|task| need(Need { task: *task, order_only: true }));
+            self.written_by(task);
+        } else {
+            self.read_by(task, is_needless);
+        }
+    }
+}
+
+impl Run {
+    fn add(&mut self, task: TaskRef, is_needless: impl Fn(TaskRef) -> bool) {
+        if self.members.len() >= self.prune_at {
+            self.members.retain(|member| !is_needless(*member));
+            self.before.retain(|before| !is_needless(before.task));
+            self.prune_at = (PRUNE_FIRST as usize).max(2 * self.members.len());
+        }
+        self.members.push(task);
     }
 }
 
@@ -141,19 +225,24 @@ impl HandleTable {
 
     /// Records that `task` uses `handle` from here on, in program order, and tells what it has
     /// to wait for: a reader for the last writer, a writer for the last writer and all readers
-    /// since.
+    /// since; one that commutes as a writer, except that the others of its run are no such.
+    ///
+    /// `is_needless` tells whether a task has ended, and nobody has to know how.
     #[inline]
     pub(crate) fn claim(
         &mut self,
         handle: Handle,
         mode: Mode,
         task: TaskRef,
-        has_ended: impl Fn(TaskRef) -> bool,
+        is_needless: impl Fn(TaskRef) -> bool,
         mut need: impl FnMut(Need),
     ) {
         let entry = &mut self.entries[handle.index as usize];
         if entry.epoch != handle.epoch {
             *entry = Entry::new(handle.epoch);
+        }
+        if entry.run.is_some() | (mode == Mode::Commute) {
+            return entry.claim_around_run(mode, task, is_needless, need);
         }
         // Also after readers: if the writer fails, whoever reads its data is cancelled.
         let order_only = mode == Mode::Overwrite;
@@ -168,7 +257,7 @@ impl HandleTable {
             entry.prune_at = PRUNE_FIRST;
             entry.writer = task;
         } else {
-            entry.read_by(task, has_ended);
+            entry.read_by(task, is_needless);
         }
     }
 
@@ -186,9 +275,8 @@ impl HandleTable {
         if entry.epoch != handle.epoch {
             *entry = Entry::new(handle.epoch);
         }
-        let writer = entry.writer;
-        if writer != TaskRef::NONE {
-            let data = Need { task: writer, order_only: false };
+        for task in entry.last_writers() {
+            let data = Need { task, order_only: false };
             crossing.readers_before.iter().for_each(|reader| need(*reader, data));
         }
         let Some(first) = crossing.first_writer else {
@@ -197,14 +285,13 @@ impl HandleTable {
         };
         let order_only = crossing.overwrites;
         let readers = !entry.readers.is_empty() || !crossing.readers_before.is_empty();
-        if writer != TaskRef::NONE && !(order_only && readers) {
-            need(first, Need { task: writer, order_only });
+        if !(order_only && readers) {
+            entry.last_writers().for_each(|task| need(first, Need { task, order_only }));
         }
-        for reader in entry.readers.drain(..) {
-            need(first, Need { task: reader, order_only: true });
+        for reader in &entry.readers {
+            need(first, Need { task: *reader, order_only: true });
         }
-        entry.prune_at = PRUNE_FIRST;
-        entry.writer = name(crossing.last_writer);
+        entry.written_by(name(crossing.last_writer));
         entry.readers.extend(crossing.readers_after.iter().map(|reader| name(*reader)));
     }
 
@@ -215,17 +302,25 @@ impl HandleTable {
         if entry.epoch != handle.epoch {
             return;
         }
-        if entry.writer != TaskRef::NONE {
-            need(entry.writer);
+        if mode == Mode::Commute
+            && entry.readers.is_empty()
+            && let Some(run) = &entry.run
+        {
+            return run.before.iter().for_each(|before| need(before.task));
         }
+        entry.last_writers().for_each(&mut need);
         if mode.writes() {
             entry.readers.iter().copied().for_each(need);
         }
     }
 
-    /// The last writers of all handles.
+    /// The tasks of which later ones may have to know whether they failed: the last writers of all
+    /// handles.
     pub(crate) fn writers(&self) -> impl Iterator<Item = TaskRef> {
-        self.entries.iter().map(|entry| entry.writer)
+        self.entries.iter().flat_map(|entry| {
+            let before = entry.run.iter().flat_map(|run| run.before.iter().map(|need| need.task));
+            entry.last_writers().chain(before)
+        })
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -289,6 +384,64 @@ mod tests {
     }
 
     #[test]
+    fn the_tasks_of_a_run_need_what_was_before_it_and_not_each_other() {
+        let mut w = World::new();
+        let [a, b, c, d, e, f, g] = std::array::from_fn(|_| w.task());
+        w.claim(0, Mode::Write, a);
+        w.claim(0, Mode::Read, b);
+        assert_eq!(w.claim(0, Mode::Commute, c), [data(a), order(b)]);
+        assert_eq!(w.claim(0, Mode::Commute, d), [data(a), order(b)]);
+        assert_eq!(w.claim(0, Mode::Read, e), [data(c), data(d)]);
+        // A read ends the run.
+        assert_eq!(w.claim(0, Mode::Commute, f), [data(c), data(d), order(e)]);
+        assert_eq!(w.claim(0, Mode::Write, g), [data(f)]);
+        let (h, i, j) = (w.task(), w.task(), w.task());
+        assert_eq!(w.claim(0, Mode::Commute, h), [data(g)]);
+        assert_eq!(w.claim(0, Mode::Overwrite, i), [order(h)]);
+        assert_eq!(w.claim(0, Mode::Read, j), [data(i)]);
+        assert_eq!(w.claim(1, Mode::Commute, j), []);
+    }
+
+    #[test]
+    fn a_replay_waits_for_a_run_as_for_a_writer() {
+        let mut w = World::new();
+        let [a, b, c, d] = std::array::from_fn(|_| w.task());
+        w.claim(0, Mode::Commute, a);
+        w.claim(0, Mode::Commute, b);
+        let handle = Handle { index: 0, epoch: 0 };
+        let cross = |crossing: &Crossing, w: &mut World| {
+            let mut needs = Vec::new();
+            let name = |task| [c, d][task as usize];
+            w.handles.cross(
+                handle,
+                crossing,
+                name,
+                |_| false,
+                |task, need| needs.push((task, need)),
+            );
+            needs
+        };
+        let mut reads = Crossing::default();
+        reads.note(0, Mode::Read);
+        assert_eq!(cross(&reads, &mut w), [(0, data(a)), (0, data(b))]);
+        let mut writes = Crossing::default();
+        writes.note(1, Mode::Write);
+        assert_eq!(cross(&writes, &mut w), [(1, data(a)), (1, data(b)), (1, order(c))]);
+        let e = w.task();
+        assert_eq!(w.claim(0, Mode::Commute, e), [data(d)]);
+    }
+
+    #[test]
+    fn names_whose_failure_matters_are_kept() {
+        let mut w = World::new();
+        let [a, b, c] = std::array::from_fn(|_| w.task());
+        w.claim(0, Mode::Write, a);
+        w.claim(0, Mode::Commute, b);
+        w.claim(0, Mode::Commute, c);
+        assert_eq!(w.handles.writers().collect::<Vec<_>>(), [b, c, a]);
+    }
+
+    #[test]
     fn a_new_epoch_has_no_history() {
         let mut w = World::new();
         let (a, b) = (w.task(), w.task());
@@ -297,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_that_ended_are_dropped() {
+    fn readers_and_tasks_of_a_run_that_ended_are_dropped() {
         let mut w = World::new();
         for _ in 0..1000 {
             let task = w.task();
@@ -305,6 +458,15 @@ mod tests {
             w.table.end(task.slot(), None, |_, _| {});
         }
         assert!(w.handles.entries[0].readers.len() <= 2 * PRUNE_FIRST as usize);
+        let [mut run, mut before] = [0, 0];
+        for _ in 0..1000 {
+            let task = w.task();
+            w.claim(0, Mode::Commute, task);
+            w.table.end(task.slot(), None, |_, _| {});
+            let open = w.handles.entries[0].run.as_ref().expect("open");
+            (run, before) = (run.max(open.members.len()), open.before.len());
+        }
+        assert!(run <= 2 * PRUNE_FIRST as usize && before == 0, "{run} {before}");
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub(super) const NODE: u32 = 2;
 pub(super) const NAMED: u32 = 4;
 /// The bit of a guard's facts that tells one that stands for the end of a task with children.
 pub(super) const JOIN: u32 = 8;
+/// The same bit in the facts of a task that is neither a guard nor recorded: it commutes on
+/// handles, and has to hold them while it runs.
+const COMMUTES: u32 = 4;
 /// Where a slot's facts have the number of the task's name, plus 1, and how many numbers fit.
 const KIND_SHIFT: u32 = 3;
 const KINDS: u32 = (1 << 13) - 1;
@@ -69,8 +72,9 @@ pub(crate) struct Slot {
     /// 0, or one more than the index of the failure that cancels this task.
     pub(super) cancel: AtomicU32,
     /// Bit 0: the slot stands for an acquired guard, not for a task with a body; bits 1 and 2: the
-    /// guard's marks, or whether the task is a recorded one, and a named one. Bits 3 to 15: 0, or one more than the number of the task's name, where it
-    /// was looked up at submission. Bits 16 to 31: the task's priority.
+    /// guard's marks, or whether the task is a recorded one, and a named one (or, if it is not
+    /// recorded, one that commutes). Bits 3 to 15: 0, or one more than the number of the task's
+    /// name, where it was looked up at submission. Bits 16 to 31: the task's priority.
     pub(super) facts: AtomicU32,
     /// The inline edges: each holds the next edge of the list it hangs in. A recorded task has
     /// none, and its own facts here.
@@ -175,6 +179,18 @@ impl Slot {
     pub(crate) fn set_task(&self, priority: i16, kind: Option<u32>) {
         let kind = kind.filter(|kind| *kind < KINDS).map_or(0, |kind| kind + 1);
         self.facts.store((priority as u32) << 16 | kind << KIND_SHIFT, Ordering::Relaxed);
+    }
+
+    /// Says that the task commutes on handles; after [`set_task`](Self::set_task).
+    pub(crate) fn set_commutes(&self) {
+        let facts = self.facts.load(Ordering::Relaxed);
+        self.facts.store(facts | COMMUTES, Ordering::Relaxed);
+    }
+
+    /// Whether this task, which is no guard, commutes on handles.
+    #[inline]
+    pub(crate) fn commutes(&self) -> bool {
+        self.facts.load(Ordering::Relaxed) & (NODE | COMMUTES) == COMMUTES
     }
 
     /// Says that the slot stands for a guard; only while it is being submitted.

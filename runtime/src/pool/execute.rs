@@ -165,6 +165,15 @@ impl<'a> Released<'a> {
 impl Inner {
     /// Runs the ready task in `slot` and ends it; returns a successor to run next.
     pub(crate) fn execute(&self, slot: u32, context: &mut Context) -> Option<u32> {
+        if self.table.slot(slot).commutes() {
+            return self.execute_commuting(slot, context);
+        }
+        self.execute_now(slot, context)
+    }
+
+    /// The same for a task that holds the handles on which it commutes.
+    #[inline(always)]
+    pub(super) fn execute_now(&self, slot: u32, context: &mut Context) -> Option<u32> {
         self.count_started(context.lane);
         let its = self.table.slot(slot);
         if its.is_node() {

@@ -1,6 +1,7 @@
 //! The worker pool: ready queues, execution, sleep, and the waiting thread that helps.
 
 mod children;
+mod commute;
 mod execute;
 mod help;
 mod idle;
@@ -13,6 +14,7 @@ mod sleep;
 mod wait_point;
 mod worker;
 
+pub(crate) use commute::Commuting;
 pub(crate) use execute::{Context, Released, guarded};
 pub(crate) use help::Patience;
 pub use local::in_task_body;

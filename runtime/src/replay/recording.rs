@@ -201,6 +201,7 @@ impl RecordedTaskBuilder<'_> {
         }
         let mut claims = Claims::new(name, recording.id);
         access.declare(&mut claims)?;
+        claims.order_all();
         claims.check_conflicts()?;
         let index = recording.tasks.len() as u32;
         let mut needs = recording.infer(index, &claims);

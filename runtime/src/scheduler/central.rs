@@ -25,18 +25,18 @@ impl Scheduler for Fifo {
 
 /// Tasks in the order in which they leave: by priority, highest first, then by age.
 #[derive(Debug, Default)]
-pub(super) struct ByPriority {
+pub(crate) struct ByPriority {
     tasks: BTreeMap<(Reverse<i16>, u64), ReadyTask>,
     pushed: u64,
 }
 
 impl ByPriority {
-    pub(super) fn push(&mut self, task: ReadyTask) {
+    pub(crate) fn push(&mut self, task: ReadyTask) {
         self.tasks.insert((Reverse(task.priority), self.pushed), task);
         self.pushed += 1;
     }
 
-    pub(super) fn pop(&mut self) -> Option<ReadyTask> {
+    pub(crate) fn pop(&mut self) -> Option<ReadyTask> {
         self.tasks.pop_first().map(|(_, task)| task)
     }
 

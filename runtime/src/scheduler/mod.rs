@@ -28,6 +28,7 @@ mod central;
 mod placement;
 mod ranked;
 
+pub(crate) use central::ByPriority;
 pub use central::{Fifo, Priority};
 pub use placement::{Placement, PlacementError, Static};
 pub(crate) use ranked::Ranked;
@@ -85,6 +86,9 @@ pub trait Scheduler: Send + Sync {
 
     /// Hands out a task for `worker` to run now; each task that was pushed once. A worker asks
     /// again only after a further push, so a task that may run must not be held back.
+    ///
+    /// A task that finds data in use on which it [commutes](crate::Mode::Commute) is pushed once
+    /// more when it may find it free.
     fn pop(&self, worker: usize) -> Option<ReadyTask>;
 
     /// Whether every worker may be handed every task; if not, each push wakes all that sleep.

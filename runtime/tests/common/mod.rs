@@ -24,7 +24,7 @@ pub(crate) struct Claim(Arc<Value>);
 
 /// A read access.
 pub(crate) struct Read(Claim, u32);
-/// A write or overwrite access.
+/// An access in any other mode.
 pub(crate) struct Write(Claim, u32, Mode);
 
 impl Shared {
@@ -43,6 +43,10 @@ impl Shared {
 
     pub(crate) fn overwrite(&self) -> Write {
         Write(Claim(self.value.clone()), self.handle, Mode::Overwrite)
+    }
+
+    pub(crate) fn commute(&self) -> Write {
+        Write(Claim(self.value.clone()), self.handle, Mode::Commute)
     }
 
     pub(crate) fn value(&self, rt: &Runtime) -> u64 {
