@@ -1,8 +1,8 @@
 //! Buffers, and the accesses through which tasks reach their memory.
 //!
 //! # Invariant
-//! The memory of a buffer is reached only through a claim that was made by [`Buffer::claim`]:
-//! it has declared the buffer's handles in the mode that the access hands out, and the task or
+//! The memory of a buffer is reached only through a claim that was made by [`Buffer::secure`]
+//! (by a replay through what is bound, see `recorded.rs`): it has declared the buffer's handles in the mode that the access hands out, and the task or
 //! guard that it belongs to holds a lease on the buffer's generation until the claim is
 //! dropped. While the lease is out the slot does not reclaim that memory (`lease.rs`), so it is
 //! initialised, in place and disjoint from every other buffer (`chunk.rs`). Each run of
@@ -173,8 +173,23 @@ impl<T: Pod> Buffer<T> {
         WriteGuard::new(*self)
     }
 
-    /// Declares the buffer for a task and takes a lease, unless the task has one already.
+    /// The first of its bytes, or a place that is aligned alike if there are none.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.data.as_ptr().cast()
+    }
+
     fn claim(self, claims: &mut Claims, mode: Mode) -> Result<Claim<T>, SubmitError> {
+        let lease = self.secure(claims, mode)?;
+        Ok(Claim { data: self.data, len: self.len, _lease: lease })
+    }
+
+    /// Declares the buffer for a task, or a replay, and takes a lease, unless that one has one
+    /// already.
+    pub(crate) fn secure(
+        self,
+        claims: &mut Claims,
+        mode: Mode,
+    ) -> Result<Option<Lease>, SubmitError> {
         let Span { slot, generation, handle, handles, .. } = self.span;
         let task = claims.task();
         let lease = if claims.first_lease(std::ptr::from_ref(slot).addr()) {
@@ -188,7 +203,7 @@ impl<T: Pod> Buffer<T> {
         }
         let bytes = self.len * size_of::<T>();
         claims.declare_bytes(handle..handle + handles, generation, mode, bytes);
-        Ok(Claim { data: self.data, len: self.len, _lease: lease })
+        Ok(lease)
     }
 }
 
@@ -209,7 +224,7 @@ unsafe impl<T: Pod> Send for Claim<T> {}
 #[must_use = "an access is declared by a task or acquired"]
 pub struct Read<T>(Buffer<T>);
 
-// SAFETY: `Buffer::claim` declares every handle of the buffer with `Mode::Read` and secures the
+// SAFETY: `Buffer::secure` declares every handle of the buffer with `Mode::Read` and secures the
 // memory by a lease that lives as long as the task's claims (see the module's invariant).
 unsafe impl<T: Pod> Access for Read<T> {
     type Claim = Claim<T>;
@@ -231,7 +246,7 @@ unsafe impl<T: Pod> Access for Read<T> {
 #[must_use = "an access is declared by a task or acquired"]
 pub struct Write<T>(Buffer<T>);
 
-// SAFETY: `Buffer::claim` declares every handle of the buffer with `Mode::Write` and secures the
+// SAFETY: `Buffer::secure` declares every handle of the buffer with `Mode::Write` and secures the
 // memory by a lease that lives as long as the task's claims (see the module's invariant).
 unsafe impl<T: Pod> Access for Write<T> {
     type Claim = Claim<T>;
@@ -254,7 +269,7 @@ unsafe impl<T: Pod> Access for Write<T> {
 #[must_use = "an access is declared by a task or acquired"]
 pub struct Overwrite<T>(Buffer<T>);
 
-// SAFETY: `Buffer::claim` declares every handle of the buffer with `Mode::Overwrite` and secures the
+// SAFETY: `Buffer::secure` declares every handle of the buffer with `Mode::Overwrite` and secures the
 // memory by a lease that lives as long as the task's claims (see the module's invariant).
 unsafe impl<T: Pod> Access for Overwrite<T> {
     type Claim = Claim<T>;

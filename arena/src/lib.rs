@@ -42,6 +42,62 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Recorded graphs
+//! A graph that is the same for each batch is recorded once and replayed with the buffers of each
+//! ([`millrace_runtime::replay`]). Buffers and sharded buffers are parameters of a recording;
+//! [`BufferParameter`] and [`ShardedParameter`] have their accesses.
+//!
+//! ```
+//! use millrace_arena::{Arena, BufferParameter, ShardedParameter};
+//! use millrace_runtime::Runtime;
+//! use millrace_runtime::replay::ReplayError;
+//!
+//! let rt = Runtime::builder().workers(2).build()?;
+//! let weights = Arena::new(&rt, "weights");
+//! let weights = weights.alloc::<f32>(8)?;
+//! rt.spawn("init", weights.overwrite(), |w| w.fill(0.0))?;
+//!
+//! // What each batch allocates: 100 images of 8 values in 4 shards, and a gradient per shard.
+//! let batches = Arena::builder(&rt, "batch").depth(2).build();
+//! let allocate = || batches.alloc_sharded::<f32>(100, 8, 4);
+//! let gradients = || batches.alloc_sharded::<f32>(4, 8, 4);
+//!
+//! // Recorded with the buffers of batch 0.
+//! let mut recording = rt.record();
+//! let (w, x) = (recording.parameter(weights)?, recording.parameter(allocate()?)?);
+//! let g = recording.parameter(gradients()?)?;
+//! for shard in 0..4 {
+//!     let data = (x.shard(shard).read(), g.shard(shard).overwrite());
+//!     recording.spawn("gradient", data, |(x, g)| {
+//!         g.fill(0.0);
+//!         x.chunks(8).for_each(|image| g.iter_mut().zip(image).for_each(|(g, x)| *g += x));
+//!     })?;
+//! }
+//! recording.spawn("update", (w.write(), g.whole().read()), |(w, g)| {
+//!     g.chunks(8).for_each(|g| w.iter_mut().zip(g).for_each(|(w, g)| *w -= g));
+//! })?;
+//! let mut graph = recording.finish();
+//!
+//! // Replayed with the buffers of each.
+//! for batch in 0..10 {
+//!     let images = allocate()?;
+//!     rt.spawn("load", images.whole().overwrite(), move |x| x.fill(batch as f32))?;
+//!     graph.bind(&x, images)?;
+//!     graph.bind(&g, gradients()?)?;
+//!     graph.set_batch(Some(batch));
+//!     graph.replay()?;
+//!     batches.next()?;
+//! }
+//! assert_eq!(weights.acquire()?[7], -4500.0);
+//!
+//! // The last batch is over; and a smaller one needs a recording of its own.
+//! let error = graph.replay().unwrap_err().to_string();
+//! assert!(error.contains("a buffer of `batch` from generation"), "{error}");
+//! let small = batches.alloc_sharded::<f32>(60, 8, 4)?;
+//! assert!(matches!(graph.bind(&x, small), Err(ReplayError::Shape { .. })));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! # Invariants
 //! * **Memory is reached through accesses and guards only.** A [`Buffer`] has no dereference.
 //!   Writing through a reading access does not compile:
@@ -88,6 +144,7 @@ mod gate;
 mod guard;
 mod lease;
 mod memory;
+mod recorded;
 mod scratch;
 mod sharded;
 mod slot;
@@ -100,6 +157,10 @@ pub use builder::Builder;
 pub use chunk::Backing;
 pub use error::ArenaError;
 pub use guard::{ReadGuard, WriteGuard};
-pub use scratch::{Scratch, ScratchStatistics, scratch, scratch_statistics};
+pub use recorded::{
+    BufferLease, BufferParameter, BufferShape, RecordedBuffer, RecordedRead, RecordedWrite,
+    ShardedParameter,
+};
+pub use scratch::{Scratch, ScratchBlock, ScratchStatistics, scratch, scratch_statistics};
 pub use sharded::Sharded;
 pub use statistics::{ArenaStatistics, Usage};

@@ -1,8 +1,8 @@
 //! Scratch memory: lives for one body, comes from the thread that runs it.
 //!
 //! # Invariant
-//! A claim owns the block that it lends; it takes it from the free list of the thread that runs
-//! the body, and whichever thread drops the claim puts it into its own. No block is in two
+//! A [`ScratchBlock`] owns the block that it lends; it takes it from the free list of the thread
+//! that runs the body, and whichever thread drops it puts it into its own. No block is in two
 //! places, so scratch slices of one body are disjoint, and no handle is needed. Blocks are
 //! ordinary, initialised vectors: nothing here needs unsafe code but the trait's signature.
 #![allow(unsafe_code, reason = "implements the unsafe trait `Access`")]
@@ -115,6 +115,12 @@ pub fn scratch<T: Pod>(len: usize) -> Scratch<T> {
     Scratch { len, elements: PhantomData }
 }
 
+impl<T> Scratch<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+}
+
 impl<T> Clone for Scratch<T> {
     fn clone(&self) -> Self {
         *self
@@ -129,10 +135,43 @@ impl<T> fmt::Debug for Scratch<T> {
     }
 }
 
-/// What a task keeps of its scratch: the length, and while its body runs the block.
+/// The block that a body has its scratch in, while it runs.
+#[derive(Default)]
+pub struct ScratchBlock(Option<Block>);
+
+impl fmt::Debug for ScratchBlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ScratchBlock").finish_non_exhaustive()
+    }
+}
+
+impl ScratchBlock {
+    /// Scratch of `len` elements.
+    pub(crate) fn lend<T: Pod>(&mut self, len: usize) -> &mut [T] {
+        let bytes = len.saturating_mul(size_of::<T>());
+        if bytes == 0 {
+            return &mut [];
+        }
+        let block = self.0.get_or_insert_with(|| take(bytes.div_ceil(ALIGN)));
+        let bytes = &mut bytemuck::cast_slice_mut::<Line, u8>(&mut block.0)[..bytes];
+        #[cfg(debug_assertions)]
+        bytes.fill(crate::chunk::POISON);
+        bytemuck::cast_slice_mut(bytes)
+    }
+}
+
+impl Drop for ScratchBlock {
+    fn drop(&mut self) {
+        if let Some(block) = self.0.take() {
+            give(block);
+        }
+    }
+}
+
+/// What a task keeps of its scratch.
 pub struct ScratchClaim<T> {
     len: usize,
-    block: Option<Block>,
+    block: ScratchBlock,
     elements: PhantomData<fn() -> T>,
 }
 
@@ -142,33 +181,17 @@ impl<T> fmt::Debug for ScratchClaim<T> {
     }
 }
 
-impl<T> Drop for ScratchClaim<T> {
-    fn drop(&mut self) {
-        if let Some(block) = self.block.take() {
-            give(block);
-        }
-    }
-}
-
 // SAFETY: the memory handed out is owned by the claim, and borrowed from it.
 unsafe impl<T: Pod> Access for Scratch<T> {
     type Claim = ScratchClaim<T>;
     type Data<'a> = &'a mut [T];
 
     fn claim(self, _: &mut Claims) -> Result<ScratchClaim<T>, SubmitError> {
-        Ok(ScratchClaim { len: self.len, block: None, elements: PhantomData })
+        Ok(ScratchClaim { len: self.len, block: ScratchBlock::default(), elements: PhantomData })
     }
 
     unsafe fn data(claim: &mut ScratchClaim<T>) -> &mut [T] {
-        let bytes = claim.len.saturating_mul(size_of::<T>());
-        if bytes == 0 {
-            return &mut [];
-        }
-        let block = claim.block.get_or_insert_with(|| take(bytes.div_ceil(ALIGN)));
-        let bytes = &mut bytemuck::cast_slice_mut::<Line, u8>(&mut block.0)[..bytes];
-        #[cfg(debug_assertions)]
-        bytes.fill(crate::chunk::POISON);
-        bytemuck::cast_slice_mut(bytes)
+        claim.block.lend(claim.len)
     }
 }
 

@@ -55,6 +55,15 @@ impl Entry {
         }
     }
 
+    /// Forgets what was before `epoch`, but keeps its memory.
+    #[inline]
+    fn renew(&mut self, epoch: u32) {
+        if self.epoch != epoch {
+            self.written_by(TaskRef::NONE);
+            self.epoch = epoch;
+        }
+    }
+
     #[inline]
     fn read_by(&mut self, task: TaskRef, is_needless: impl Fn(TaskRef) -> bool) {
         if self.readers.len() as u32 >= self.prune_at {
@@ -238,9 +247,7 @@ impl HandleTable {
         mut need: impl FnMut(Need),
     ) {
         let entry = &mut self.entries[handle.index as usize];
-        if entry.epoch != handle.epoch {
-            *entry = Entry::new(handle.epoch);
-        }
+        entry.renew(handle.epoch);
         if entry.run.is_some() | (mode == Mode::Commute) {
             return entry.claim_around_run(mode, task, is_needless, need);
         }
@@ -272,9 +279,7 @@ impl HandleTable {
         mut need: impl FnMut(u32, Need),
     ) {
         let entry = &mut self.entries[handle.index as usize];
-        if entry.epoch != handle.epoch {
-            *entry = Entry::new(handle.epoch);
-        }
+        entry.renew(handle.epoch);
         for task in entry.last_writers() {
             let data = Need { task, order_only: false };
             crossing.readers_before.iter().for_each(|reader| need(*reader, data));

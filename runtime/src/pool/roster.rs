@@ -1,5 +1,7 @@
 //! A list of threads that want to be unparked, whose length is read without its lock.
 
+use smallvec::SmallVec;
+
 use crate::sync::{AtomicU32, Mutex, Ordering, Thread, current, fence, lock};
 
 /// Threads in the order in which they entered. Each entry has a ticket of its own, for a thread
@@ -54,7 +56,7 @@ impl Roster {
     /// Takes the youngest entries off the list, at most `count`, and unparks their threads.
     #[cold]
     pub(crate) fn take(&self, count: usize) {
-        let taken: Vec<_> = self.change(|list| {
+        let taken: SmallVec<[_; 4]> = self.change(|list| {
             let rest = list.threads.len().saturating_sub(count);
             list.threads.drain(rest..).collect()
         });

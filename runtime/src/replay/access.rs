@@ -97,6 +97,11 @@ pub struct Part {
 }
 
 impl Part {
+    /// The same handles in another mode.
+    pub fn with_mode(self, mode: Mode) -> Part {
+        Part { mode, ..self }
+    }
+
     /// Declares it, with `bytes` of memory behind.
     ///
     /// # Errors

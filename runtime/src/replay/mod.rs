@@ -4,7 +4,8 @@
 //! dependencies are inferred, its body is stored, its memory secured. A recording does that once.
 //! A replay submits the whole graph: it secures what is bound to each *parameter*, finds out, per
 //! handle, what the graph's first users of it have to wait for outside, and lets the graph go.
-//! From the second replay on it allocates nothing.
+//! Once as many replays have been under way at once as ever are, it allocates nothing, and neither
+//! do its tasks; only the queues of ready tasks grow, where more than 64 are ready at once.
 //!
 //! ```
 //! use std::sync::Arc;
