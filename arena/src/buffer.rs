@@ -106,6 +106,11 @@ impl<T: Pod> Buffer<T> {
         self.span.handles
     }
 
+    /// Its data handles.
+    pub(crate) fn handle_range(&self) -> std::ops::Range<u32> {
+        self.span.handle..self.span.handle + self.span.handles
+    }
+
     pub(crate) fn slot(&self) -> &'static SlotHeader {
         self.span.slot
     }

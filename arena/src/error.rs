@@ -66,6 +66,18 @@ pub enum ArenaError {
         /// Shards asked for.
         shards: usize,
     },
+    /// The parts of a reduction differ in length. Nothing was submitted.
+    #[error("reduction `{reduction}`: part {part} has {len} elements, the first has {wanted}")]
+    Parts {
+        /// Name of the reduction's tasks.
+        reduction: &'static str,
+        /// Which part, counted from 0.
+        part: usize,
+        /// Its elements.
+        len: usize,
+        /// Elements of the first part.
+        wanted: usize,
+    },
     /// An allocation after `recycle`, before `next` or `reset` began another generation.
     #[error("arena `{arena}`: the generation was recycled; `next` begins another one")]
     Ended {

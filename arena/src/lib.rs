@@ -145,6 +145,7 @@ mod guard;
 mod lease;
 mod memory;
 mod recorded;
+mod reduction;
 mod scratch;
 mod sharded;
 mod slot;
@@ -161,6 +162,7 @@ pub use recorded::{
     BufferLease, BufferParameter, BufferShape, RecordedBuffer, RecordedRead, RecordedWrite,
     ShardedParameter,
 };
+pub use reduction::Reduction;
 pub use scratch::{Scratch, ScratchBlock, ScratchStatistics, scratch, scratch_statistics};
 pub use sharded::Sharded;
 pub use statistics::{ArenaStatistics, Usage};
