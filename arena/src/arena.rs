@@ -219,6 +219,7 @@ impl Arena {
     /// because this thread holds other acquired data that tasks wait for: the present
     /// generation has ended, and the call may be repeated. When a task failed that was not
     /// reported yet: the new generation has begun.
+    #[track_caller]
     pub fn next(&self) -> Result<(), ArenaError> {
         self.turn(Turn::Next)
     }
@@ -228,6 +229,7 @@ impl Arena {
     ///
     /// # Errors
     /// As for [`next`](Arena::next).
+    #[track_caller]
     pub fn reset(&self) -> Result<(), ArenaError> {
         self.turn(Turn::Reset)
     }
@@ -243,6 +245,7 @@ impl Arena {
         }
     }
 
+    #[track_caller]
     fn turn(&self, turn: Turn) -> Result<(), ArenaError> {
         let call = turn.call();
         if in_task_body() {

@@ -165,6 +165,7 @@ impl<T: Pod> Buffer<T> {
     /// # Errors
     /// When the buffer is stale; when the task that was to write it failed; inside a body; when
     /// this thread would wait for a guard of its own.
+    #[track_caller]
     pub fn acquire(&self) -> Result<ReadGuard<T>, WaitError> {
         ReadGuard::new(*self)
     }
@@ -174,6 +175,7 @@ impl<T: Pod> Buffer<T> {
     ///
     /// # Errors
     /// As for [`acquire`](Buffer::acquire).
+    #[track_caller]
     pub fn acquire_mut(&self) -> Result<WriteGuard<T>, WaitError> {
         WriteGuard::new(*self)
     }

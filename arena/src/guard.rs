@@ -30,6 +30,7 @@ pub struct WriteGuard<T: Pod> {
 }
 
 impl<T: Pod> ReadGuard<T> {
+    #[track_caller]
     pub(crate) fn new(buffer: Buffer<T>) -> Result<Self, WaitError> {
         let runtime = buffer.slot().runtime(buffer.generation(), "acquire")?;
         let mut held = runtime.acquire(buffer.read())?;
@@ -39,6 +40,7 @@ impl<T: Pod> ReadGuard<T> {
 }
 
 impl<T: Pod> WriteGuard<T> {
+    #[track_caller]
     pub(crate) fn new(buffer: Buffer<T>) -> Result<Self, WaitError> {
         let runtime = buffer.slot().runtime(buffer.generation(), "acquire")?;
         let mut held = runtime.acquire(buffer.write())?;

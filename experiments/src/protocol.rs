@@ -13,6 +13,11 @@ use crate::result::RunResult;
 pub enum Event {
     /// The run goes on.
     Progress(Progress),
+    /// Nothing moves any more.
+    Stalled {
+        /// Who waits for whom.
+        report: String,
+    },
     /// The run came to its end.
     Finished {
         /// What it gave.

@@ -9,6 +9,7 @@ use millrace_loader::{Loader, LoaderConfig, LoaderKind};
 use millrace_runtime::Runtime;
 use millrace_runtime::topology::Topology;
 use millrace_runtime::trace::Trace;
+use millrace_runtime::watchdog::{StallReport, Watchdog};
 
 use crate::combination::{Combination, LoaderMode};
 use crate::counters::Counters;
@@ -39,6 +40,8 @@ pub struct Run {
     pub data: Data,
     /// Whether a trace of [`Settings::trace_batches`] is wanted.
     pub traced: bool,
+    /// Is told when nothing moves any more, if [`Settings::watchdog`] asks for that.
+    pub stalled: fn(&StallReport),
 }
 
 /// Trains, tests and reports; `progress` is told after each batch and may stop the run.
@@ -50,11 +53,11 @@ pub fn run(
     run: Run,
     progress: &mut dyn FnMut(&Progress) -> Result<(), Failure>,
 ) -> Result<(RunResult, Option<Trace>), Failure> {
-    let Run { combination, settings, data, traced } = run;
+    let Run { combination, settings, data, traced, stalled } = run;
     let Data { name, mut train, test } = data;
     train.truncate(settings.samples);
     let counters = Counters::new(settings.workers);
-    let rt = runtime(&settings, &counters)?;
+    let rt = runtime(&settings, &counters, stalled)?;
     let config = LoaderConfig {
         batch_size: settings.batch_size,
         shards: settings.shards,
@@ -118,7 +121,11 @@ pub fn run(
     Ok((result, trace))
 }
 
-fn runtime(settings: &Settings, counters: &Counters) -> Result<Runtime, Failure> {
+fn runtime(
+    settings: &Settings,
+    counters: &Counters,
+    stalled: fn(&StallReport),
+) -> Result<Runtime, Failure> {
     let counters = counters.clone();
     let mut builder = Runtime::builder()
         .workers(settings.workers)
@@ -127,6 +134,10 @@ fn runtime(settings: &Settings, counters: &Counters) -> Result<Runtime, Failure>
         .on_worker_start(move |worker| counters.open_on_worker(worker));
     if let Some(window) = settings.window {
         builder = builder.window(window);
+    }
+    if let Some(seconds) = settings.watchdog {
+        let watchdog = Watchdog::after(Duration::from_secs_f64(seconds));
+        builder = builder.watchdog(watchdog.on_stall(stalled));
     }
     builder.build().map_err(|error| stopped("runtime", &error))
 }

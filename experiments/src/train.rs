@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use millrace_runtime::watchdog::StallReport;
+
 use crate::charts;
 use crate::combination::Combination;
 use crate::data::Data;
@@ -40,7 +42,8 @@ pub fn alone(combination: Combination, options: &RunOptions) -> Result<(), Failu
     let output = Output::create(options.out.as_deref())?;
     let bar = Bar::new(1, settings.batches(), options.quiet);
     let mut limiter = Limiter::default();
-    let run = Run { combination, settings, data, traced: options.trace };
+    let stalled = |report: &StallReport| terminal::warn(report.to_string().trim_end());
+    let run = Run { combination, settings, data, traced: options.trace, stalled };
     let finished = run::run(run, &mut |progress| {
         if limiter.is_due(progress) {
             bar.show(combination, progress);
@@ -72,7 +75,11 @@ fn for_comparison(combination: Combination, options: &RunOptions) -> Result<(), 
     let folder = options.out.as_deref().ok_or_else(|| Failure::usage("--events needs --out"))?;
     let output = Output::existing(folder);
     let mut limiter = Limiter::default();
-    let run = Run { combination, settings, data, traced: options.trace };
+    let stalled = |report: &StallReport| {
+        // If nobody reads any more, the next progress fails.
+        let _ = send(&Event::Stalled { report: report.to_string() });
+    };
+    let run = Run { combination, settings, data, traced: options.trace, stalled };
     let (result, trace) = run::run(run, &mut |progress| match limiter.is_due(progress) {
         true => send(&Event::Progress(*progress)),
         false => Ok(()),

@@ -8,6 +8,7 @@ use crate::runtime::{Inner, Runtime, Settings};
 use crate::scheduler::Schedule;
 use crate::topology::{Pin, Topology};
 use crate::trace::Keep;
+use crate::watchdog::{Patrolling, Watchdog};
 
 /// Describes a runtime: [`Runtime::builder`].
 #[must_use = "a builder does nothing until `build`"]
@@ -21,6 +22,7 @@ pub struct Builder {
     schedule: Schedule,
     trace_capacity: usize,
     trace_keep: Keep,
+    watchdog: Option<Watchdog>,
     hook: Option<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
@@ -36,6 +38,7 @@ impl std::fmt::Debug for Builder {
             .field("schedule", &self.schedule)
             .field("trace_capacity", &self.trace_capacity)
             .field("trace_keep", &self.trace_keep)
+            .field("watchdog", &self.watchdog)
             .finish_non_exhaustive()
     }
 }
@@ -55,6 +58,7 @@ impl Builder {
             schedule: Schedule::work_stealing(),
             trace_capacity: 4 << 20,
             trace_keep: Keep::Oldest,
+            watchdog: None,
             hook: None,
         }
     }
@@ -169,6 +173,21 @@ impl Builder {
         self
     }
 
+    /// Watches whether tasks go on, and tells who waits for whom when nothing has moved for a
+    /// while ([`watchdog`](crate::watchdog)); nobody does by default.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use millrace_runtime::{Runtime, watchdog::Watchdog};
+    /// let watchdog = Watchdog::after(Duration::from_secs(10)); // To standard error.
+    /// let rt = Runtime::builder().workers(2).watchdog(watchdog).build()?;
+    /// # Ok::<(), millrace_runtime::BuildError>(())
+    /// ```
+    pub fn watchdog(mut self, watchdog: Watchdog) -> Self {
+        self.watchdog = Some(watchdog);
+        self
+    }
+
     /// Calls `hook` with the worker's index on each worker thread before it takes tasks, for
     /// what belongs to a thread (hardware counters), after the thread is [pinned](Self::pin). For a
     /// worker 0 that is a waiting thread it is called on the calling thread. `build` returns after
@@ -205,9 +224,13 @@ impl Builder {
             trace_capacity: self.trace_capacity,
             trace_keep: self.trace_keep,
             topology,
+            watched: self.watchdog.is_some(),
         });
         let inner = Arc::new(inner);
+        let start = |watchdog| Patrolling::start(&inner, watchdog);
+        let watchdog = self.watchdog.map(start).transpose();
+        let watchdog = watchdog.map_err(|source| BuildError::Watchdog { source })?;
         let threads = pool::start(&inner, contexts, self.hook)?;
-        Ok(Runtime::from_parts(inner, threads))
+        Ok(Runtime::from_parts(inner, threads, watchdog))
     }
 }

@@ -188,6 +188,12 @@ pub enum BuildError {
         /// The system's reason.
         source: std::io::Error,
     },
+    /// The system refused the watchdog's thread.
+    #[error("the watchdog could not be started: {source}")]
+    Watchdog {
+        /// The system's reason.
+        source: std::io::Error,
+    },
     /// The workers could not be pinned as asked.
     #[error(transparent)]
     Pin(#[from] PinError),

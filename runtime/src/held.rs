@@ -1,7 +1,8 @@
 //! Acquired data: a thread outside the pool takes part in the task order.
-#![allow(unsafe_code, reason = "borrows data that the guard was granted")]
+#![allow(unsafe_code, reason = "borrows data that the guard was granted, describes guards")]
 
 use std::marker::PhantomData;
+use std::panic::Location;
 use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
@@ -13,9 +14,11 @@ use crate::graph::{GuardMark, Need, TaskRef};
 use crate::pool::{Patience, Reason, hold, in_task_body, release};
 use crate::runtime::{Inner, Runtime};
 use crate::submit::Submitter;
-use crate::sync::Deadline;
+use crate::sync::{Deadline, Ordering};
+use crate::task::{Label, Meta};
 use crate::trace::Cause;
 use crate::wait::deadline;
+use crate::watchdog::Call;
 
 /// Data that the calling thread has acquired, in program order: tasks submitted before are done
 /// with it, conflicting tasks submitted while it is held wait until it is dropped.
@@ -62,6 +65,7 @@ impl Runtime {
     /// When the access is refused, when a task failed or was cancelled that was to write the
     /// data, or when waiting could never end (inside a body, or while this thread holds acquired
     /// data that tasks wait for, or that conflicts with `access`).
+    #[track_caller]
     pub fn acquire<A: Access>(&self, access: A) -> Result<Held<A>, WaitError> {
         self.acquire_until("acquire", access, None)
     }
@@ -71,6 +75,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`WaitError::TimedOut`], and as for [`acquire`](Self::acquire).
+    #[track_caller]
     pub fn acquire_timeout<A: Access>(
         &self,
         access: A,
@@ -84,6 +89,7 @@ impl Runtime {
     /// # Errors
     /// As for [`acquire`](Self::acquire), except that it may be called while this thread holds
     /// data that conflicts: that gives `None`.
+    #[track_caller]
     pub fn try_acquire<A: Access>(&self, access: A) -> Result<Option<Held<A>>, WaitError> {
         let wanted = self.guard("try_acquire", access, |submitter, inner, claims| {
             submitter.would_wait(inner, claims)
@@ -91,6 +97,7 @@ impl Runtime {
         wanted.map(|(guard, claim)| self.hold(guard, claim)).transpose()
     }
 
+    #[track_caller]
     fn acquire_until<A: Access>(
         &self,
         call: &'static str,
@@ -101,13 +108,15 @@ impl Runtime {
             submitter.would_block_itself(inner, claims)
         })?;
         let (guard, claim) = wanted.ok_or(WaitError::HoldsGuard { call })?;
-        if !self.inner().wait_for_guard(&guard, Cause::Acquire.into(), deadline) {
+        let reason = Reason::from(Cause::Acquire).calling(Call::here(call));
+        if !self.inner().wait_for_guard(&guard, reason, deadline) {
             return Err(WaitError::TimedOut { call });
         }
         self.hold(guard, claim)
     }
 
     /// Submits a guard for `access`; `None` if `refuse` says so.
+    #[track_caller]
     fn guard<A: Access>(
         &self,
         call: &'static str,
@@ -155,6 +164,7 @@ pub(crate) struct Guard {
 
 impl Submitter {
     /// Submits a guard with these claims, behind the ends of some tasks more.
+    #[track_caller]
     pub(crate) fn guard(
         &mut self,
         inner: &Inner,
@@ -163,7 +173,12 @@ impl Submitter {
         after: impl IntoIterator<Item = TaskRef>,
     ) -> Result<Guard, SubmitError> {
         let task = self.allocate(inner).ok_or(SubmitError::TooManyTasks { task: call })?;
-        inner.table.slot(task.slot()).set_guard();
+        let slot = inner.table.slot(task.slot());
+        slot.set_guard();
+        let (location, label) = (Location::caller(), Label::default());
+        let sequence = inner.submitted.load(Ordering::Relaxed);
+        // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
+        unsafe { slot.cell.describe(Meta { name: call, location, label, sequence }) };
         let needs = after.into_iter().map(|task| Need { task, order_only: true });
         let ready = self.publish(inner, task, claims, needs);
         Ok(Guard { task, ready })

@@ -73,7 +73,8 @@
 //!   memory ([`Builder::memory_window`]), are unfinished as was allowed.
 //! * **No call waits for itself.** Waiting inside a body, or for data that the calling thread
 //!   holds, is an error. A task may end after others that it spawned
-//!   ([`TaskBuilder::child`]); one that could then never end fails.
+//!   ([`TaskBuilder::child`]); one that could then never end fails. Where the runtime cannot know
+//!   that nothing will move any more, a [`watchdog`] tells who waits for whom.
 //! * **The order is free where the data leaves it free**: a [`scheduler`] chooses, by age,
 //!   priority or a given placement.
 //! * **Idle workers sleep,** and a thread that waits can help: with two or more workers, worker 0
@@ -100,6 +101,7 @@ mod task;
 pub mod topology;
 pub mod trace;
 mod wait;
+pub mod watchdog;
 mod window;
 
 pub use access::{Access, Handle, HandleAccess, HandleBlock, Handles, Mode};

@@ -22,6 +22,7 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
 use crate::task::{Outcome, TaskId};
 use crate::topology::Topology;
 use crate::trace::{Keep, MarkKind, Recorder, Trace};
+use crate::watchdog::{Patrolling, Watch};
 
 /// What a [`Builder`](crate::Builder) has decided.
 pub(crate) struct Settings {
@@ -36,6 +37,8 @@ pub(crate) struct Settings {
     pub(crate) trace_capacity: usize,
     pub(crate) trace_keep: Keep,
     pub(crate) topology: Topology,
+    /// Whether there is a watchdog.
+    pub(crate) watched: bool,
 }
 
 /// What all threads of a runtime share.
@@ -75,7 +78,11 @@ pub(crate) struct Inner {
     pub(crate) failed: AtomicBool,
     pub(crate) recorder: Recorder,
     pub(crate) totals: Totals,
+    /// Whether times are taken in any case, and whether that is for the statistics.
+    pub(crate) times: bool,
     pub(crate) timing: bool,
+    /// What threads note for the watchdog, if there is one.
+    pub(crate) watch: Option<Box<Watch>>,
     /// Worker 0, if it is whichever thread outside the pool waits.
     pub(crate) helper: Option<StdMutex<Context>>,
     /// The context of threads that run tasks inline, which write the main lane.
@@ -143,7 +150,9 @@ impl Inner {
             failed: AtomicBool::new(false),
             recorder,
             totals: Totals::new(workers),
+            times: timing || settings.watched,
             timing,
+            watch: settings.watched.then(|| Box::new(Watch::new(workers))),
             helper,
             main: StdMutex::new(main),
             quit: AtomicBool::new(false),
@@ -166,6 +175,11 @@ impl Inner {
     /// Tasks ended so far; exact when nothing runs, else a lower bound.
     pub(crate) fn finished(&self) -> u64 {
         self.progress.iter().map(|lane| lane.finished.load(Ordering::Acquire)).sum()
+    }
+
+    /// Tasks started so far; a lower bound.
+    pub(crate) fn started(&self) -> u64 {
+        self.progress.iter().map(|lane| lane.started.load(Ordering::Relaxed)).sum()
     }
 
     /// Counts tasks as ended; `lane` is the thread's own, or the last one with its lock held.
@@ -198,9 +212,7 @@ impl Inner {
     /// last, and sees the others' counts.
     pub(crate) fn note_starvation(&self) {
         fence(Ordering::SeqCst);
-        let started: u64 =
-            self.progress.iter().map(|lane| lane.started.load(Ordering::Relaxed)).sum();
-        if started == self.submitted.load(Ordering::Acquire) {
+        if self.started() == self.submitted.load(Ordering::Acquire) {
             self.totals.clock.starve(self.recorder.now());
         }
     }
@@ -250,6 +262,8 @@ impl Inner {
 struct Pool {
     inner: Arc<Inner>,
     threads: StdMutex<Vec<JoinHandle<()>>>,
+    /// Dropped after the workers have ended: until then they may stall.
+    _watchdog: Option<Patrolling>,
 }
 
 impl Drop for Pool {
@@ -279,8 +293,13 @@ impl std::fmt::Debug for Runtime {
 }
 
 impl Runtime {
-    pub(crate) fn from_parts(inner: Arc<Inner>, threads: Vec<JoinHandle<()>>) -> Self {
-        Runtime { pool: Arc::new(Pool { inner, threads: StdMutex::new(threads) }) }
+    pub(crate) fn from_parts(
+        inner: Arc<Inner>,
+        threads: Vec<JoinHandle<()>>,
+        watchdog: Option<Patrolling>,
+    ) -> Self {
+        let threads = StdMutex::new(threads);
+        Runtime { pool: Arc::new(Pool { inner, threads, _watchdog: watchdog }) }
     }
 
     pub(crate) fn inner(&self) -> &Inner {

@@ -174,6 +174,26 @@ impl Submitter {
         });
     }
 
+    /// Calls `each` for every unfinished task and every guard that stands for a thread, but for
+    /// recorded tasks, with what is known about it.
+    pub(crate) fn survey(&self, inner: &Inner, mut each: impl FnMut(u32, &Slot, Meta)) {
+        inner.table.live(&self.allocation, |task, slot| {
+            if slot.join().is_none() {
+                // SAFETY: who has the submitter holds the submission lock, and the slots of
+                // submitted tasks and of threads' guards are described.
+                each(task.slot(), slot, unsafe { slot.cell.meta() });
+            }
+        });
+    }
+
+    /// Calls `each` for the slots of tasks whose bodies have ended, and of the joins behind their
+    /// children.
+    pub(crate) fn joins(&self, inner: &Inner, mut each: impl FnMut(u32, u32)) {
+        inner.table.live(&self.allocation, |task, slot| {
+            slot.join().iter().for_each(|join| each(join.parent, task.slot()));
+        });
+    }
+
     /// Whether a guard with these claims would have to wait.
     pub(crate) fn would_wait(&self, inner: &Inner, claims: &[Claim]) -> bool {
         let mut waits = false;

@@ -12,6 +12,7 @@ use crate::runtime::{Inner, Runtime};
 use crate::sync::{Deadline, Ordering};
 use crate::task::{Failures, Label, TaskId};
 use crate::trace::Cause;
+use crate::watchdog::Call;
 
 /// When a wait of that length ends; a time beyond the clock's range is no limit.
 pub(crate) fn deadline(timeout: Duration) -> Deadline {
@@ -37,11 +38,13 @@ impl Inner {
         self.submitter().change_failures(self, Failures::report)
     }
 
+    #[track_caller]
     fn wait(&self, call: &'static str, deadline: Deadline) -> Result<(), WaitError> {
         // Nothing to wait for: neither a body nor a held guard can be in the way.
         if !self.is_drained() {
             self.may_wait(call)?;
-            let drained = self.record_wait(Cause::Drain.into(), || {
+            let reason = Reason::from(Cause::Drain).calling(Call::here(call));
+            let drained = self.record_wait(reason, || {
                 let patience =
                     if deadline.is_some() { Patience::Eager } else { Patience::Throughput };
                 self.wait_at(&self.drained, patience, deadline, || self.is_drained())
@@ -58,6 +61,7 @@ impl Inner {
         if self.unreported.load(Ordering::Relaxed) { self.report() } else { Ok(()) }
     }
 
+    #[track_caller]
     pub(crate) fn wait_for(
         &self,
         call: &'static str,
@@ -70,13 +74,15 @@ impl Inner {
         if !self.table.has_ended(task.task) {
             self.may_wait(call)?;
             let guard = self.submitter().guard(self, call, &[], [task.task])?;
-            if !self.pass_guard(&guard, Cause::Acquire.into(), deadline) {
+            let reason = Reason::from(Cause::Acquire).calling(Call::here(call));
+            if !self.pass_guard(&guard, reason, deadline) {
                 return Err(WaitError::TimedOut { call });
             }
         }
         self.blame([task.task], None)
     }
 
+    #[track_caller]
     pub(crate) fn wait_for_replay(
         &self,
         replay: &ReplayName,
@@ -85,7 +91,8 @@ impl Inner {
     ) -> Result<(), WaitError> {
         if !replay.has_ended() {
             self.may_wait(call)?;
-            if !self.pass_replays(&[replay], Cause::Drain.into(), deadline) {
+            let reason = Reason::from(Cause::Drain).calling(Call::here(call));
+            if !self.pass_replays(&[replay], reason, deadline) {
                 return Err(WaitError::TimedOut { call });
             }
         }
@@ -103,6 +110,7 @@ impl Inner {
         self.record_wait(reason, || self.wait_at(&self.external, Patience::Eager, deadline, ended))
     }
 
+    #[track_caller]
     fn wait_for_label(
         &self,
         call: &'static str,
@@ -115,7 +123,9 @@ impl Inner {
         let replays: Vec<_> = submitter.replays(label).collect();
         let earlier = submitter.failures().unreported_of(label);
         drop(submitter);
-        let reason = Reason { cause: Cause::Drain, name: "tasks of a label", label };
+        let call_here = Some(Call::here(call));
+        let reason =
+            Reason { cause: Cause::Drain, name: "tasks of a label", label, call: call_here };
         if !replays.is_empty() {
             self.may_wait(call)?;
             if !self.pass_replays(&replays, reason, deadline) {
@@ -159,6 +169,7 @@ impl Runtime {
     /// # Errors
     /// When tasks failed or were cancelled since the last report; when waiting could never end
     /// (inside a body, or while this thread holds acquired data that tasks wait for).
+    #[track_caller]
     pub fn wait(&self) -> Result<(), WaitError> {
         self.inner().wait("wait", None)
     }
@@ -181,6 +192,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`WaitError::TimedOut`], and as for [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.inner().wait("wait_timeout", deadline(timeout))
     }
@@ -190,6 +202,7 @@ impl Runtime {
     /// # Errors
     /// When the task failed or was cancelled (which the next [`wait`](Self::wait) reports all
     /// the same); when waiting could never end, as for [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_for(&self, task: TaskId) -> Result<(), WaitError> {
         self.inner().wait_for("wait_for", task, None)
     }
@@ -198,6 +211,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`WaitError::TimedOut`], and as for [`wait_for`](Self::wait_for).
+    #[track_caller]
     pub fn wait_for_timeout(&self, task: TaskId, timeout: Duration) -> Result<(), WaitError> {
         self.inner().wait_for("wait_for_timeout", task, deadline(timeout))
     }
@@ -227,6 +241,7 @@ impl Runtime {
     /// When one of these tasks failed or was cancelled (which the next [`wait`](Self::wait)
     /// reports all the same) since the last [`wait`](Self::wait) that reported; when waiting
     /// could never end, as for [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_for_label(&self, label: Label) -> Result<(), WaitError> {
         self.inner().wait_for_label("wait_for_label", label, None)
     }
@@ -235,6 +250,7 @@ impl Runtime {
     ///
     /// # Errors
     /// [`WaitError::TimedOut`], and as for [`wait_for_label`](Self::wait_for_label).
+    #[track_caller]
     pub fn wait_for_label_timeout(&self, label: Label, timeout: Duration) -> Result<(), WaitError> {
         self.inner().wait_for_label("wait_for_label_timeout", label, deadline(timeout))
     }
@@ -262,6 +278,7 @@ impl Runtime {
     /// # Errors
     /// Without waiting, when waiting could never end (inside a body, or while this thread holds
     /// acquired data that tasks wait for).
+    #[track_caller]
     pub fn wait_until(
         &self,
         call: &'static str,
@@ -271,7 +288,8 @@ impl Runtime {
     ) -> Result<(), WaitError> {
         let inner = self.inner();
         inner.may_wait(call)?;
-        let reason = Reason { cause, name, label: Label::default() };
+        let call = Some(Call::here(call));
+        let reason = Reason { cause, name, label: Label::default(), call };
         inner.record_wait(reason, || {
             inner.wait_at(&inner.external, Patience::Eager, None, condition)
         });

@@ -31,7 +31,7 @@ impl Drop for Owned {
 }
 
 /// Starts `command` and follows it to its end. `interrupted` is asked now and then whether to
-/// stop it, `progress` is told how far it has come.
+/// stop it, `progress` is told how far it has come, `stalled` that nothing moves any more.
 ///
 /// # Errors
 /// When the process cannot be started. A process that fails is an outcome, not an error.
@@ -39,6 +39,7 @@ pub(super) fn follow(
     command: &mut Command,
     interrupted: impl Fn() -> bool,
     mut progress: impl FnMut(&Progress),
+    mut stalled: impl FnMut(&str),
 ) -> Result<Outcome, Failure> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = Owned(command.spawn().map_err(|error| {
@@ -56,6 +57,7 @@ pub(super) fn follow(
     loop {
         match events.recv_timeout(TICK) {
             Ok(Event::Progress(now)) => progress(&now),
+            Ok(Event::Stalled { report }) => stalled(&report),
             Ok(Event::Finished { result: all }) => result = Some(all),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
@@ -144,12 +146,17 @@ mod tests {
     use crate::combination::Combination;
     use crate::result::example;
 
-    fn shell(script: &str, interrupted: bool) -> (Outcome, Vec<u32>) {
-        let mut batches = Vec::new();
+    fn shell(script: &str, interrupted: bool) -> (Outcome, Vec<u32>, Vec<String>) {
+        let (mut batches, mut stalls) = (Vec::new(), Vec::new());
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        let outcome = follow(&mut command, || interrupted, |now| batches.push(now.batch));
-        (outcome.expect("there is a shell"), batches)
+        let outcome = follow(
+            &mut command,
+            || interrupted,
+            |now| batches.push(now.batch),
+            |report| stalls.push(report.to_owned()),
+        );
+        (outcome.expect("there is a shell"), batches, stalls)
     }
 
     fn failed(script: &str) -> String {
@@ -164,9 +171,12 @@ mod tests {
         let result = Box::new(example(Combination::ALL[0]));
         let line = |event: &Event| serde_json::to_string(event).expect("plain data");
         let progress = Event::Progress(Progress { batch: 7, batches: 9, ..Progress::default() });
+        let stalled = Event::Stalled { report: "two\nlines".to_owned() };
         let finished = Event::Finished { result: result.clone() };
-        let script = format!("cat <<'END'\n{}\nrubbish\n{}\nEND", line(&progress), line(&finished));
-        assert_eq!(shell(&script, false), (Outcome::Finished { result }, vec![7]));
+        let lines = [line(&progress), "rubbish".to_owned(), line(&stalled), line(&finished)];
+        let script = format!("cat <<'END'\n{}\nEND", lines.join("\n"));
+        let expected = (Outcome::Finished { result }, vec![7], vec!["two\nlines".to_owned()]);
+        assert_eq!(shell(&script, false), expected);
     }
 
     #[test]
@@ -180,14 +190,14 @@ mod tests {
 
     #[test]
     fn an_interrupted_run_is_stopped_and_not_a_failure() {
-        let (outcome, _) = shell("exec sleep 600", true);
+        let (outcome, ..) = shell("exec sleep 600", true);
         assert_eq!(outcome, Outcome::Stopped);
     }
 
     #[test]
     fn a_program_that_is_not_there_is_an_error() {
         let mut command = Command::new("/nonexistent/millrace");
-        let failure = follow(&mut command, || false, |_| ()).expect_err("not there");
+        let failure = follow(&mut command, || false, |_| (), |_| ()).expect_err("not there");
         assert!(failure.to_string().contains("/nonexistent/millrace"), "{failure}");
     }
 }

@@ -69,10 +69,12 @@ impl Comparison<'_> {
                 break;
             }
             let combination = rows[index].combination;
-            rows[index].outcome =
-                child::follow(&mut self.command(combination)?, interrupt::requested, |progress| {
-                    bar.show(combination, progress);
-                })?;
+            rows[index].outcome = child::follow(
+                &mut self.command(combination)?,
+                interrupt::requested,
+                |progress| bar.show(combination, progress),
+                |report| terminal::warn(format_args!("{combination}: {}", report.trim_end())),
+            )?;
             self.write_tables(&rows)?;
             bar.next_run();
         }

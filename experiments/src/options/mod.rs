@@ -200,6 +200,9 @@ pub struct RunOptions {
     /// Submitted, unfinished tasks at most [default: chosen by the runtime]
     #[arg(long, value_name = "N")]
     pub window: Option<usize>,
+    /// Say on standard error who waits for whom when no task has started or ended for so long
+    #[arg(long, value_name = "SECONDS")]
+    pub watchdog: Option<f64>,
     /// No progress bar
     #[arg(long, short)]
     pub quiet: bool,

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -46,6 +47,8 @@ pub struct Settings {
     pub lr: f64,
     /// Submitted, unfinished tasks at most.
     pub window: Option<usize>,
+    /// Seconds without a task that starts or ends after which a run is said to stall.
+    pub watchdog: Option<f64>,
     /// Batches in the trace, all of them batches of the run.
     pub trace_batches: BatchRange,
 }
@@ -112,6 +115,13 @@ impl Settings {
         if options.window == Some(0) {
             return Err(Failure::usage("--window 0: at least 1 task must fit"));
         }
+        if let Some(seconds) = options.watchdog
+            && !Duration::try_from_secs_f64(seconds).is_ok_and(|time| !time.is_zero())
+        {
+            return Err(Failure::usage(format_args!(
+                "--watchdog {seconds}: must be a number of seconds above 0"
+            )));
+        }
         let batches = batch_count(samples, batch_size, options.epochs)?;
         Ok(Settings {
             epochs: options.epochs,
@@ -125,6 +135,7 @@ impl Settings {
             shards,
             lr: options.lr,
             window: options.window,
+            watchdog: options.watchdog,
             trace_batches: traced(options.trace_batches, batches)?,
         })
     }
@@ -150,6 +161,9 @@ impl Settings {
         option("--trace-batches", self.trace_batches.to_string());
         if let Some(window) = self.window {
             option("--window", window.to_string());
+        }
+        if let Some(seconds) = self.watchdog {
+            option("--watchdog", seconds.to_string());
         }
         if let Some(path) = &self.dataset {
             // A path need not be text.
@@ -247,6 +261,10 @@ mod tests {
             ("--lr 0", "--lr 0"),
             ("--lr nan", "--lr NaN"),
             ("--window 0", "--window 0"),
+            ("--watchdog 0", "--watchdog 0"),
+            ("--watchdog=-1", "--watchdog -1"),
+            ("--watchdog nan", "--watchdog NaN"),
+            ("--watchdog 1e300", "above 0"),
             ("--epochs 4000000000", "--epochs 4000000000"),
         ] {
             let message = check(arguments, 100).expect_err(arguments);
@@ -258,7 +276,7 @@ mod tests {
     #[test]
     fn the_arguments_give_the_same_settings_again() {
         let given = "--epochs 3 --batch-size 7 --workers 5 --pin --samples 90 --seed 7 --shuffle \
-                     --shards 3 --lr 0.01 --window 99 --dataset /d --trace-batches 3..9";
+                     --shards 3 --lr 0.01 --window 99 --watchdog 0.25 --dataset /d --trace-batches 3..9";
         let settings = check(given, 100).expect("valid");
         let arguments = settings.arguments().join(std::ffi::OsStr::new(" "));
         let again = check(&arguments.to_string_lossy(), 100).expect("valid");

@@ -129,6 +129,11 @@ impl Slot {
         self.settle(SUBMITTING - edges)
     }
 
+    /// Whether nothing is in the way of the task, or was when it was last submitted.
+    pub(crate) fn is_released(&self) -> bool {
+        self.pending.load(Ordering::Relaxed) == 0
+    }
+
     /// The failure that cancels this task, as an index.
     pub(crate) fn cancelled_by(&self) -> Option<u32> {
         self.cancel.load(Ordering::Relaxed).checked_sub(1)
@@ -463,12 +468,21 @@ impl SlotTable {
     /// Calls `each` for every task that is submitted and has not ended, guards and recorded tasks
     /// excepted. Some may end meanwhile; under the submission lock none is replaced.
     pub(crate) fn unfinished(&self, from: &Allocation, mut each: impl FnMut(TaskRef, &Slot)) {
+        self.live(from, |task, slot| {
+            if !slot.is_guard() {
+                each(task, slot);
+            }
+        });
+    }
+
+    /// The same with guards.
+    pub(crate) fn live(&self, from: &Allocation, mut each: impl FnMut(TaskRef, &Slot)) {
         for index in 0..from.made {
             let slot = self.slot(index);
             let now = (slot.head.load(Ordering::Acquire) >> 32) as u32;
             // Allocation moves the generation that is next past the one that `head` shows.
             let live = now.wrapping_add(1) == slot.generation.load(Ordering::Relaxed);
-            if live && !slot.is_guard() && !slot.is_node() {
+            if live && !slot.is_node() {
                 each(TaskRef::new(index, now), slot);
             }
         }

@@ -246,7 +246,7 @@ impl Inner {
     pub(crate) fn run_body(&self, slot: u32, context: &mut Context) -> (Option<u32>, u64) {
         let cell = &self.table.slot(slot).cell;
         let timed = self.takes_times();
-        let start = if timed { self.body_begins(slot) } else { 0 };
+        let start = if timed { self.body_begins(slot, context.lane) } else { 0 };
         // SAFETY: the task is ready and was taken from a queue once, so this thread owns the
         // cell; the body has not run.
         let result = inside_body(self.id, slot, || guarded(|| unsafe { cell.run() }));

@@ -7,6 +7,7 @@ use crate::graph::Slot;
 use crate::runtime::Inner;
 use crate::task::Label;
 use crate::trace::{Cause, RawSpan, SpanKind};
+use crate::watchdog::Call;
 
 /// Why a thread waits, as statistics and traces tell it.
 #[derive(Clone, Copy, Debug)]
@@ -14,19 +15,28 @@ pub(crate) struct Reason<'a> {
     pub(crate) cause: Cause,
     pub(crate) name: &'a str,
     pub(crate) label: Label,
+    /// What the user called, where that is known.
+    pub(crate) call: Option<Call>,
 }
 
 impl From<Cause> for Reason<'static> {
     fn from(cause: Cause) -> Self {
-        Reason { cause, name: cause.label(), label: Label::default() }
+        Reason { cause, name: cause.label(), label: Label::default(), call: None }
+    }
+}
+
+impl Reason<'_> {
+    /// The same, for a call of the user's.
+    pub(crate) fn calling(self, call: Call) -> Self {
+        Reason { call: Some(call), ..self }
     }
 }
 
 impl Inner {
-    /// Whether times are taken: timing is on, or a trace is recorded.
+    /// Whether times are taken: timing is on, or there is a watchdog, or a trace is recorded.
     #[inline]
     pub(crate) fn takes_times(&self) -> bool {
-        self.timing || self.recorder.enabled()
+        self.times || self.recorder.enabled()
     }
 
     /// The time, or 0 if no times are taken.
@@ -47,9 +57,13 @@ impl Inner {
     /// The body of the task in `slot` begins now; returns the time. What is needed about the task
     /// afterwards is fetched meanwhile: another core wrote it.
     #[inline]
-    pub(super) fn body_begins(&self, slot: u32) -> u64 {
+    pub(super) fn body_begins(&self, slot: u32, lane: usize) -> u64 {
         self.table.prefetch_facts(slot);
-        self.recorder.now()
+        let now = self.recorder.now();
+        if let Some(watch) = &self.watch {
+            watch.body_begins(lane, slot, now);
+        }
+        now
     }
 
     /// The body of the task in `slot`, which began at `start`, ended now; returns the time.
@@ -59,6 +73,9 @@ impl Inner {
     #[cold] // Keeps it out of the way of tasks whose times are not taken.
     pub(super) unsafe fn body_ended(&self, slot: u32, start: u64, context: &mut Context) -> u64 {
         let end = self.recorder.now();
+        if let Some(watch) = &self.watch {
+            watch.body_ended(context.lane);
+        }
         let slot = self.table.slot(slot);
         let kind = slot.kind().unwrap_or_else(|| {
             // Submitted before times were taken.
@@ -79,14 +96,18 @@ impl Inner {
 
     /// Runs `wait` and records how long it took and why.
     pub(crate) fn record_wait<R>(&self, reason: Reason<'_>, wait: impl FnOnce() -> R) -> R {
-        let Reason { cause, name, label } = reason;
+        let Reason { cause, name, label, .. } = reason;
         let start = self.recorder.now();
         let tracing = self.recorder.enabled();
         let named = if tracing { self.recorder.intern(name) } else { 0 };
         self.totals.clock.begin(cause, named, start);
         self.totals.wait_begins(cause, name);
         self.note_starvation();
+        let watched = self.watch.as_ref().map(|watch| (watch, watch.wait_begins(reason, start)));
         let result = wait();
+        if let Some((watch, ticket)) = watched {
+            watch.wait_ends(ticket);
+        }
         let end = self.recorder.now();
         self.recorder.starved(self.totals.clock.end(end));
         self.totals.wait_ends(cause, name, end.saturating_sub(start));

@@ -381,6 +381,7 @@ impl Replay {
     /// When one of them failed or was cancelled (which the next [`Runtime::wait`] reports all the
     /// same; here it is known until the graph is replayed again); when waiting could never end, as
     /// for [`Runtime::wait`].
+    #[track_caller]
     pub fn wait(&self) -> Result<(), WaitError> {
         self.runtime.inner().wait_for_replay(&self.name, "Replay::wait", None)
     }
@@ -389,6 +390,7 @@ impl Replay {
     ///
     /// # Errors
     /// [`WaitError::TimedOut`], and as for [`wait`](Self::wait).
+    #[track_caller]
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         let deadline = deadline(timeout);
         self.runtime.inner().wait_for_replay(&self.name, "Replay::wait_timeout", deadline)

@@ -62,7 +62,7 @@ pub(crate) struct Instance {
     data: UnsafeCell<BoundData>,
     state: AtomicU32,
     /// Tasks that have not been counted as ended.
-    remaining: AtomicU32,
+    pub(super) remaining: AtomicU32,
     /// 0, or one more than what cancels all its tasks that have not started.
     cancel: AtomicU32,
     /// 0, or one more than the index of the first failure in this replay.
@@ -197,7 +197,7 @@ impl Instance {
         inner.table.current(self.slots[task as usize])
     }
 
-    pub(super) fn is_busy(&self) -> bool {
+    pub(crate) fn is_busy(&self) -> bool {
         self.state.load(Ordering::Acquire) & BUSY != 0
     }
 
@@ -309,7 +309,7 @@ impl Instance {
     }
 
     /// The label of a task in this replay.
-    fn label(&self, label: Label) -> Label {
+    pub(super) fn label(&self, label: Label) -> Label {
         let batch = self.batch.load(Ordering::Relaxed).checked_sub(1);
         Label { batch: batch.map(|batch| batch as u32), ..label }
     }

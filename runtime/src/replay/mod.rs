@@ -57,6 +57,7 @@ mod graph;
 mod instance;
 mod plan;
 mod recording;
+mod survey;
 
 pub use access::{Binding, Bound, HandleCount, Parameter, Part, RecordedAccess, RecordedHandle};
 pub use error::ReplayError;

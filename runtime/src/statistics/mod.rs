@@ -49,7 +49,8 @@ pub struct Statistics {
     /// When the reading was taken: nanoseconds since the runtime was built.
     pub at_ns: u64,
     /// Whether timing is on ([`Builder::timing`](crate::Builder::timing)). If not, times are
-    /// those of tasks and idle intervals that fell into traces, and scheduling time is not told.
+    /// those of tasks and idle intervals that fell into traces (of all, if there is a watchdog),
+    /// and scheduling time is not told.
     pub timed: bool,
     /// One entry per worker.
     pub workers: Vec<WorkerStatistics>,

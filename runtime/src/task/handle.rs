@@ -48,6 +48,7 @@ impl<T> TaskHandle<T> {
     ///
     /// # Errors
     /// When the task failed or was cancelled, and as for [`Runtime::wait_for`].
+    #[track_caller]
     pub fn wait(self) -> Result<T, WaitError> {
         let call = "TaskHandle::wait";
         self.runtime.inner().wait_for(call, self.id, None)?;
@@ -59,6 +60,7 @@ impl<T> TaskHandle<T> {
     /// # Errors
     /// [`WaitError::TimedOut`], and as for [`wait`](Self::wait); [`WaitError::Taken`] if the
     /// value was taken before.
+    #[track_caller]
     pub fn wait_timeout(&mut self, timeout: Duration) -> Result<T, WaitError> {
         let call = "TaskHandle::wait_timeout";
         self.runtime.inner().wait_for(call, self.id, deadline(timeout))?;
