@@ -240,6 +240,8 @@ pub(crate) struct SlotTable {
 /// What the submitter knows about the table: free slots and free spilled edges.
 pub(crate) struct Allocation {
     free: Vec<u32>,
+    /// Empty; its memory takes the place of that of the slots that are taken back.
+    spare: Vec<u32>,
     made: u32,
     free_spilled: u32,
     made_spilled: u32,
@@ -247,7 +249,8 @@ pub(crate) struct Allocation {
 
 impl Allocation {
     pub(crate) fn new() -> Self {
-        Allocation { free: Vec::new(), made: 0, free_spilled: u32::MAX, made_spilled: 0 }
+        let (free, spare) = (Vec::new(), Vec::new());
+        Allocation { free, spare, made: 0, free_spilled: u32::MAX, made_spilled: 0 }
     }
 }
 
@@ -265,7 +268,7 @@ impl SlotTable {
     /// Takes a slot for a task that is being submitted; `None` when all are in use.
     pub(crate) fn allocate(&self, from: &mut Allocation) -> Option<TaskRef> {
         if from.free.len() <= AHEAD && from.free.len().is_multiple_of(AHEAD) {
-            self.refill(&mut from.free);
+            self.refill(from);
         }
         let index = if let Some(index) = from.free.pop() {
             if let Some(ahead) = from.free.len().checked_sub(AHEAD) {
@@ -294,12 +297,13 @@ impl SlotTable {
     }
 
     /// Puts the slots that were given back under the `free` ones, which are taken first.
-    fn refill(&self, free: &mut Vec<u32>) {
-        let mut freed = std::mem::take(&mut *lock(&self.freed));
+    fn refill(&self, from: &mut Allocation) {
+        let Allocation { free, spare: freed, .. } = from;
+        std::mem::swap(freed, &mut *lock(&self.freed));
         let ahead = freed.len().saturating_sub(AHEAD - free.len());
         freed[ahead..].iter().for_each(|slot| self.prefetch_slot(*slot));
         freed.append(free);
-        std::mem::swap(free, &mut freed);
+        std::mem::swap(free, freed);
     }
 
     /// Fetches the line of a task that will be looked at soon.

@@ -7,7 +7,7 @@
 
 use std::sync::{MutexGuard, TryLockError};
 
-use super::idle::{find, idle};
+use super::idle::{find, holds_soon, idle};
 use super::{Context, WaitPoint};
 use crate::runtime::Inner;
 use crate::sync::{Deadline, has_passed, park_until};
@@ -44,11 +44,14 @@ impl Inner {
     ) -> bool {
         let ticket = point.enter();
         let stop = || condition() || has_passed(deadline);
+        let mut fresh = true;
         while !stop() {
             match self.worker_0() {
                 Some(context) => self.help(context, patience, deadline, stop),
+                None if fresh && holds_soon(stop) => break,
                 None => park_until(deadline),
             }
+            fresh = false;
         }
         point.leave(ticket);
         deadline.is_none() || condition()
@@ -71,6 +74,7 @@ impl Inner {
         condition: impl Fn() -> bool,
     ) {
         let context = &mut *guard;
+        context.spin.has_been_away();
         self.come_back(context);
         let mut unseen = 0;
         let mut holds = condition();
@@ -94,6 +98,8 @@ impl Inner {
                     }
                 }
             }
+            // Before this thread looks elsewhere, which takes time.
+            holds = holds || context.queue.is_empty() && condition();
         }
         context.flush(self);
         self.go_away(context.lane);

@@ -16,7 +16,7 @@ use crate::trace::Recorder;
 const LOOKS: (u32, u32) = (64, 1024);
 /// A sleep shorter than this was not worth it: the thread looks longer the next time.
 const SHORT_SLEEP_NS: u64 = 200_000;
-/// Pauses of the processor between two looks: 2 to 4 microseconds. Each look takes a cache line
+/// Pauses of the processor between two looks, but for the first few: 2 to 4 microseconds. Each look takes a cache line
 /// from the thread that submits, which has to fetch it back; the longer the pause, the more
 /// tasks a look finds.
 const PAUSES: u32 = 150;
@@ -24,6 +24,14 @@ const PAUSES: u32 = 150;
 const TINY_NS: u64 = 800;
 /// After so many looks the thread offers its core to others before each further one.
 const YIELD_AFTER: u32 = 32;
+
+/// Looks of a thread that waits for a condition, before it sleeps: 6 microseconds or so. Where a
+/// core is free for the other thread, that is long enough for it to take a task and to end it;
+/// where none is, looking longer would keep it from doing so.
+const GLANCES: u32 = 6;
+/// Pauses before the first look, which are doubled each time: what is waited for may take less
+/// than a microsecond.
+const FIRST_GLANCE: u32 = 4;
 
 /// How long a thread looks before it sleeps; adapts to how long it slept.
 #[derive(Debug)]
@@ -39,7 +47,12 @@ impl Spin {
     }
 
     fn pause() {
-        (0..PAUSES).for_each(|_| std::hint::spin_loop());
+        pause(PAUSES);
+    }
+
+    /// The thread has done something else: nothing is known about the tasks that come.
+    pub(crate) fn has_been_away(&mut self) {
+        self.taken = None;
     }
 
     /// Lets the others prepare more tasks if the last ones were few and tiny.
@@ -60,6 +73,23 @@ impl Spin {
             LOOKS.0.max(self.looks / 2)
         };
     }
+}
+
+fn pause(pauses: u32) {
+    (0..pauses).for_each(|_| std::hint::spin_loop());
+}
+
+/// Looks for a short time whether `condition` holds, less and less often; returns whether it does.
+pub(crate) fn holds_soon(condition: impl Fn() -> bool) -> bool {
+    (0..GLANCES).any(|turn| {
+        pause(glance(turn));
+        condition()
+    })
+}
+
+/// Pauses before a look of a thread that has just begun to look.
+fn glance(turn: u32) -> u32 {
+    PAUSES.min(FIRST_GLANCE << turn.min(16))
 }
 
 /// Takes a ready task: from the thread's own queue, from those that were submitted outside the
@@ -158,7 +188,7 @@ fn look_or_sleep(
     loop {
         for turn in 0..spin.looks {
             if turn < YIELD_AFTER {
-                Spin::pause();
+                pause(glance(turn));
             } else {
                 std::thread::yield_now();
             }
