@@ -97,6 +97,7 @@ fn run_millrace() -> Result<(), Failure> {
         Command::Train(options) => train::train(&options),
         Command::Gantt(options) => charts::gantt(&options),
         Command::Bench(BenchCommand::Runtime(options)) => bench::runtime(&options),
+        Command::Bench(BenchCommand::Costs(options)) => bench::costs(&options),
         Command::Bench(BenchCommand::Metg(options)) => bench::metg(&options),
     }
 }

@@ -82,6 +82,11 @@ pub fn peak_resident() -> Reading<u64> {
     }
 }
 
+/// Memory of this process that is resident now, in bytes, where the system says it.
+pub(crate) fn resident_bytes() -> Option<u64> {
+    kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS")
+}
+
 /// The value of `name:  123 kB` in bytes.
 fn kilobytes(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;

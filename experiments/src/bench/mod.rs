@@ -1,10 +1,12 @@
 //! `millrace bench`: what the parts of Millrace cost, beside what others cost.
 
+mod costs;
 mod metg;
 mod peers;
 mod rows;
 mod runtime;
 
+pub use costs::{CostRow, Unit, costs};
 pub use metg::{Efficiency, Kernel, MetgRow, Pattern, metg};
 use millrace_runtime::Runtime;
 pub use rows::{PeerFigure, RuntimeRow};

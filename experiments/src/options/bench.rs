@@ -30,6 +30,26 @@ pub struct BenchOptions {
     pub json: bool,
 }
 
+/// Options of `bench costs`.
+#[derive(Clone, Debug, Args)]
+pub struct BenchCostsOptions {
+    /// Folder of other runtimes' programs, to run in the same sitting
+    #[arg(long, value_name = "DIR")]
+    pub peers: Option<PathBuf>,
+    /// Few repetitions: a look, not a measurement
+    #[arg(long)]
+    pub quick: bool,
+    /// No progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Weigh one thing in this process and print the bytes: for `bench costs` itself
+    #[arg(long, hide = true, value_name = "NAME")]
+    pub probe: Option<String>,
+}
+
 /// Options of `bench metg`.
 #[derive(Clone, Debug, Args)]
 pub struct BenchMetgOptions {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-pub use bench::{BenchMetgOptions, BenchOptions};
+pub use bench::{BenchCostsOptions, BenchMetgOptions, BenchOptions};
 use clap::{Args, Parser, Subcommand};
 use millrace_runtime::topology::Pin;
 use serde::{Deserialize, Serialize};
@@ -40,6 +40,12 @@ Examples:
   millrace bench runtime
   millrace bench runtime --bodies 0 --workers 2 --scenarios chain,grid --rounds 1
   millrace bench runtime --peers ~/peers --json";
+
+const BENCH_COSTS_EXAMPLES: &str = "\
+Examples:
+  millrace bench costs
+  millrace bench costs --quick
+  millrace bench costs --peers ~/peers --json";
 
 const BENCH_METG_EXAMPLES: &str = "\
 Examples:
@@ -97,6 +103,9 @@ pub enum BenchCommand {
     /// The cost of a task: six task graphs, beside other runtimes
     #[command(after_help = BENCH_RUNTIME_EXAMPLES)]
     Runtime(BenchRuntimeOptions),
+    /// What waiting, acquiring, handles, memory and idling cost, against goals and limits
+    #[command(after_help = BENCH_COSTS_EXAMPLES)]
+    Costs(BenchCostsOptions),
     /// The smallest tasks that leave half of the machine's speed: METG(50%) of Task Bench
     #[command(after_help = BENCH_METG_EXAMPLES)]
     Metg(BenchMetgOptions),

@@ -2,6 +2,7 @@
 
 mod bench;
 mod compare;
+mod costs;
 mod errors;
 mod idx;
 mod interrupt;
