@@ -1,4 +1,8 @@
-//! The synchronisation primitives of the protocols, so that `--cfg loom` can model them.
+//! The synchronisation primitives of the protocols, so that `--cfg loom` can model them, and
+//! `--cfg millrace_delays` disturb them.
+
+#[cfg(millrace_delays)]
+mod delays;
 
 use std::sync::{Mutex as PlainMutex, MutexGuard as PlainGuard};
 use std::time::Instant;
@@ -11,14 +15,23 @@ pub(crate) use loom::sync::{
 #[cfg(loom)]
 pub(crate) use parking::{Thread, current, park};
 
+#[cfg(millrace_delays)]
+pub(crate) use delays::{AtomicU32, AtomicU64, fence, park, point};
+#[cfg(not(any(loom, millrace_delays)))]
+pub(crate) use std::{
+    sync::atomic::{AtomicU32, AtomicU64, fence},
+    thread::park,
+};
 #[cfg(not(loom))]
 pub(crate) use std::{
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicU32, AtomicU64, Ordering, fence},
-    },
-    thread::{Thread, current, park},
+    sync::{Mutex, MutexGuard, atomic::Ordering},
+    thread::{Thread, current},
 };
+
+/// A place where a thread may stand still, beside the operations above.
+#[cfg(not(millrace_delays))]
+#[inline]
+pub(crate) fn point() {}
 
 /// A point in time at which a wait ends at the latest, if any.
 pub(crate) type Deadline = Option<Instant>;
@@ -30,6 +43,7 @@ pub(crate) fn has_passed(deadline: Deadline) -> bool {
 
 /// Parks until unparked, or until the deadline. Models know no time.
 pub(crate) fn park_until(deadline: Deadline) {
+    point();
     #[cfg(not(loom))]
     if let Some(deadline) = deadline {
         return std::thread::park_timeout(deadline.saturating_duration_since(Instant::now()));
@@ -40,6 +54,7 @@ pub(crate) fn park_until(deadline: Deadline) {
 
 /// Locks; a poisoned lock is taken all the same, since no code that may panic runs under ours.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    point();
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

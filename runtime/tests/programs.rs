@@ -245,8 +245,12 @@ fn parallel(builder: Builder, window: usize, handles: usize, steps: &[Step]) -> 
 }
 
 fn compare(handles: usize, steps: &[Step], window: usize, scheduler: &str) {
+    compare_on(&[0, 1, 2, 4, 16], handles, steps, window, scheduler);
+}
+
+fn compare_on(pools: &[usize], handles: usize, steps: &[Step], window: usize, scheduler: &str) {
     let expected = serial(handles, steps);
-    for workers in [0, 1, 2, 4, 16] {
+    for &workers in pools {
         for helps in [false, true] {
             let schedule = scheduler.parse().expect("a scheduler");
             let builder = Runtime::builder().workers(workers).main_helps(helps);
@@ -261,8 +265,15 @@ fn scheduler() -> impl Strategy<Value = &'static str> {
     prop_oneof![Just("work-stealing"), prop::sample::select(&Schedule::NAMES)]
 }
 
+/// So many random programs, or as many as `PROPTEST_CASES` says.
+fn cases(usual: u32) -> ProptestConfig {
+    let config = ProptestConfig::default();
+    let asked = std::env::var_os("PROPTEST_CASES").is_some();
+    ProptestConfig { cases: if asked { config.cases } else { usual }, ..config }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+    #![proptest_config(cases(40))]
 
     #[test]
     fn equal_to_serial_execution(
@@ -324,6 +335,32 @@ impl Uses {
             self.writers = vec![index];
         }
         if mode == Mode::Overwrite { Vec::new() } else { writers }
+    }
+}
+
+proptest! {
+    // Each of them is as long as thirty of the others.
+    #![proptest_config(cases(3))]
+
+    #[test]
+    fn long_programs_are_equal_to_serial_execution(
+        steps in prop::collection::vec(step(48, 1), 5_000..10_000),
+        window in 1usize..5_000,
+        workers in 1usize..=16,
+        scheduler in scheduler(),
+    ) {
+        quiet_panics();
+        compare_on(&[workers], 48, &steps, window, scheduler);
+    }
+
+    #[test]
+    fn cancelling_drops_tasks_of_long_programs(
+        steps in prop::collection::vec(step(6, 1), 2_000..10_000),
+        cancels in prop::collection::vec((any::<prop::sample::Index>(), 0u8..4), 0..40),
+        workers in 1usize..=16,
+    ) {
+        quiet_panics();
+        cancel_some(&steps, &cancels, workers);
     }
 }
 
