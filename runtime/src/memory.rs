@@ -128,11 +128,20 @@ impl MemoryWindow {
         self.point.notify();
     }
 
+    /// Whether a task with so many bytes fits.
+    pub(crate) fn has_just_room_for(&self, bytes: u64) -> bool {
+        self.fits(bytes, self.in_use())
+    }
+
+    fn in_use(&self) -> u64 {
+        let left = self.left();
+        self.gate.entered.load(Ordering::Acquire).wrapping_sub(left)
+    }
+
     /// Whether a waiting submitter of a task with so many bytes goes on: they fit, and a quarter
     /// of the window is free, so that small tasks are not let in one by one.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
-        let left = self.left();
-        let in_use = self.gate.entered.load(Ordering::Acquire).wrapping_sub(left);
+        let in_use = self.in_use();
         self.fits(bytes, in_use) && self.is_roomy(in_use)
     }
 

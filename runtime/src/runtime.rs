@@ -138,7 +138,7 @@ impl Inner {
             submitter: CachePadded::new(Mutex::new(Submitter::new(queue))),
             stealers,
             commuting: Commuting::new(),
-            ready: Shared::new(schedule.0),
+            ready: Shared::new(schedule.scheduler),
             sleep: Sleep::new(),
             drained: WaitPoint::new(),
             external: WaitPoint::new(),
@@ -245,11 +245,21 @@ impl Inner {
 
     pub(crate) fn request_quit(&self) {
         self.quit.store(true, Ordering::SeqCst);
+        if let Some(scheduler) = &self.ready.scheduler
+            && self.helper.is_some()
+        {
+            scheduler.leaves(0);
+        }
+    }
+
+    /// Whether the runtime stops once nothing is left to run.
+    pub(crate) fn quits(&self) -> bool {
+        self.quit.load(Ordering::SeqCst)
     }
 
     /// Whether the runtime stops and nothing is left to run.
     pub(crate) fn may_quit(&self) -> bool {
-        self.quit.load(Ordering::SeqCst) && self.is_drained()
+        self.quits() && self.is_drained()
     }
 
     /// The context of threads outside the pool.
@@ -402,6 +412,13 @@ impl Runtime {
     /// tasks would not wait for it.
     pub fn release_handles(&self, handles: Range<u32>) {
         self.inner().submitter().handles.release(handles);
+    }
+
+    /// Tasks that ran otherwise than their [placement](crate::scheduler::Placement) says: on another
+    /// worker, out of their turn, or without a place between such that have one. 0 without a
+    /// placement.
+    pub fn displaced_tasks(&self) -> u64 {
+        self.inner().ready.scheduler.as_ref().map_or(0, |scheduler| scheduler.displaced())
     }
 
     /// Starts recording a trace; what was recorded before and not taken is dropped.

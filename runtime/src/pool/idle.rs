@@ -162,6 +162,11 @@ pub(crate) fn idle(
     }
     context.flush(inner);
     inner.notify_ended();
+    if inner.ready.keeps_back() {
+        // It may be that nothing goes on before a thread that waits sees to it.
+        inner.guards.notify();
+        inner.external.notify();
+    }
     let found = look_or_sleep(inner, context, timed, deadline, stop);
     if timed {
         let end = inner.recorder.now();
