@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use millrace_arena::Arena;
 use millrace_loader::{Loader, LoaderConfig, LoaderKind};
 use millrace_runtime::Runtime;
+use millrace_runtime::scheduler::{Placement, Schedule};
 use millrace_runtime::topology::Topology;
 use millrace_runtime::trace::Trace;
 use millrace_runtime::watchdog::{StallReport, Watchdog};
 
+use crate::charts;
 use crate::combination::{Combination, LoaderMode};
 use crate::counters::Counters;
 use crate::data::Data;
@@ -19,9 +21,10 @@ use crate::failure::{Failure, chain};
 use crate::interrupt;
 use crate::learner::Learner;
 use crate::machine::{self, Machine};
-use crate::options::{Settings, pin};
+use crate::options::{Bytes, SchedulerChoice, Settings, pin};
 use crate::protocol::Progress;
 use crate::result::{ArenaReport, RunResult, TimeReport};
+use crate::terminal;
 
 /// How often the energy meters are read: far more often than one passes its range.
 const ENERGY_EVERY: Duration = Duration::from_secs(20);
@@ -92,6 +95,12 @@ pub fn run(
     let counters = counters.stop();
     let statistics = rt.statistics().since(&before);
     let energy = energy.stop();
+    let displaced = rt.displaced_tasks();
+    if displaced > 0 {
+        terminal::warn(format_args!(
+            "the schedule of the trace was not kept: {displaced} tasks ran elsewhere or out of turn"
+        ));
+    }
 
     let trace = traced.then(|| {
         rt.trace_stop();
@@ -131,6 +140,7 @@ fn runtime(
         .workers(settings.workers)
         .pin(pin(settings.pin))
         .main_helps(true)
+        .scheduler(schedule(settings)?)
         .on_worker_start(move |worker| counters.open_on_worker(worker));
     if let Some(window) = settings.window {
         builder = builder.window(window);
@@ -139,7 +149,31 @@ fn runtime(
         let watchdog = Watchdog::after(Duration::from_secs_f64(seconds));
         builder = builder.watchdog(watchdog.on_stall(stalled));
     }
+    if let Some(Bytes(bytes)) = settings.memory_window {
+        // `Bytes` are read as a number of addresses.
+        builder = builder.memory_window(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    if let Some(spans) = settings.trace_capacity {
+        builder = builder.trace_capacity(spans);
+    }
     builder.build().map_err(|error| stopped("runtime", &error))
+}
+
+fn schedule(settings: &Settings) -> Result<Schedule, Failure> {
+    match (settings.scheduler, &settings.placement) {
+        (SchedulerChoice::Static, Some(path)) => {
+            let placement = Placement::from_trace(&charts::read(path)?).map_err(|error| {
+                Failure::failed(format_args!("{}: {}", path.display(), chain(&error)))
+            })?;
+            Ok(Schedule::placed(placement))
+        }
+        (SchedulerChoice::Priority, _) => Ok(Schedule::priority()),
+        (SchedulerChoice::Fifo, _) => Ok(Schedule::fifo()),
+        // `static` without a placement is refused earlier.
+        (SchedulerChoice::WorkStealing | SchedulerChoice::Static, _) => {
+            Ok(Schedule::work_stealing())
+        }
+    }
 }
 
 fn loader_kind(mode: LoaderMode) -> LoaderKind {

@@ -68,6 +68,7 @@ pub(crate) const FACT_ROW: f64 = 17.0;
 ///     batch: Some(0),
 ///     layer: None,
 ///     shard: None,
+///     sequence: None,
 /// });
 /// let svg = Chart::new(&trace).width(800).batches(0..1).render()?;
 /// assert!(svg.contains("dense.forward"));

@@ -134,7 +134,18 @@ mod tests {
 
     fn span(kind: SpanKind, start: u64, end: u64) -> Span {
         let cause = if kind == SpanKind::Task { Cause::None } else { Cause::Barrier };
-        Span { lane: 0, kind, name: 0, start, end, cause, batch: None, layer: None, shard: None }
+        Span {
+            lane: 0,
+            kind,
+            name: 0,
+            start,
+            end,
+            cause,
+            batch: None,
+            layer: None,
+            shard: None,
+            sequence: None,
+        }
     }
 
     fn swept(spans: &[Span], kind: LaneKind) -> Vec<(u64, u64, Activity)> {

@@ -30,7 +30,8 @@ impl Sgd {
     /// Goes one step. The gradient is the sum of `gradients`, one per shard of the batch, added up
     /// as a fixed binary tree: the first half (of the largest power of two below the number of
     /// shards) plus the rest, and so on within each. So the bits do not depend on which shard was
-    /// done first.
+    /// done first: they are those of a [`Reduction`](millrace_arena::Reduction). The sums stay in
+    /// registers, so that each gradient is read once and no partial sum is written.
     ///
     /// # Panics
     /// When there is no gradient, or when a gradient and `parameters` differ in length.
@@ -114,6 +115,34 @@ mod tests {
             Sgd::new(1.0).unwrap().update(&mut parameters, &gradients[..shards]);
             assert_eq!(parameters, [-sum], "{shards} shards");
             assert_eq!(tree(&gradients[..shards], 0), sum, "{shards} shards");
+        }
+    }
+
+    #[test]
+    fn the_sum_of_the_gradients_has_the_bits_of_a_reduction() {
+        use millrace_arena::{Arena, Reduction};
+        let rt = millrace_runtime::Runtime::builder().workers(2).build().unwrap();
+        let arena = Arena::new(&rt, "gradients");
+        let reduction = Reduction::new("sum", |sum: &mut [f32], part: &[f32]| {
+            sum.iter_mut().zip(part).for_each(|(sum, part)| *sum += part);
+        });
+        for shards in 1u32..20 {
+            let gradient =
+                |shard: u32| (0..50u32).map(move |i| 1e6 / (1.0 + (shard * 7 + i) as f32));
+            let gradients: Vec<Vec<f32>> = (0..shards).map(|s| gradient(s).collect()).collect();
+            let parts = gradients.iter().map(|values| {
+                let part = arena.alloc::<f32>(values.len()).unwrap();
+                part.acquire_mut().unwrap().copy_from_slice(values);
+                part
+            });
+            let parts: Vec<_> = parts.collect();
+            let total = reduction.spawn(&parts).unwrap().unwrap();
+            let gradients: Vec<&[f32]> = gradients.iter().map(Vec::as_slice).collect();
+            let (mut fused, mut summed) = (vec![0.0f32; 50], vec![0.0f32; 50]);
+            let sgd = Sgd::new(0.1).unwrap();
+            sgd.update(&mut fused, &gradients);
+            sgd.update(&mut summed, &[&*total.acquire().unwrap()]);
+            assert_eq!(fused, summed, "{shards} shards");
         }
     }
 

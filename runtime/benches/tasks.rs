@@ -27,6 +27,25 @@ fn scenarios(criterion: &mut Criterion) {
     }
 }
 
+/// The same graphs, recorded once; each iteration replays one.
+fn replays(criterion: &mut Criterion) {
+    for workers in [1, 2] {
+        let builder = Runtime::builder().workers(workers).main_helps(true).timing(false);
+        let rt = builder.build().expect("a runtime");
+        let mut group = criterion.benchmark_group(format!("{workers} workers, replayed"));
+        group.sample_size(10).measurement_time(Duration::from_secs(2));
+        for name in NAMES {
+            let scenario = Scenario::new(name, Duration::ZERO).expect("known");
+            scenario.check_replay(&rt).expect("in order");
+            let mut recorded = scenario.record(&rt, Body::Empty).expect("recorded");
+            group.throughput(Throughput::Elements(scenario.len() as u64));
+            group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
+                bencher.iter(|| recorded.run(&rt).expect("runs"));
+            });
+        }
+    }
+}
+
 fn waits(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("waits");
     let builder = Runtime::builder().workers(2).main_helps(true).timing(false);
@@ -61,5 +80,5 @@ fn clock(criterion: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, clock, scenarios, waits);
+criterion_group!(benches, clock, scenarios, replays, waits);
 criterion_main!(benches);

@@ -201,7 +201,8 @@ impl Builder {
     ///
     /// # Errors
     /// When there are too many workers, the window is 0, the system refuses a thread, workers
-    /// cannot be pinned as asked, or the start hook panics.
+    /// cannot be pinned as asked, the placement is for another number of them, or the start hook
+    /// panics.
     pub fn build(self) -> Result<Runtime, BuildError> {
         let most = Self::MAX_WORKERS;
         if let Some(asked) = self.workers.filter(|asked| *asked > most) {
@@ -213,6 +214,11 @@ impl Builder {
         let helps = |workers| self.main_helps && workers > 1;
         let topology = Topology::decide(self.workers, most, &self.pin, helps)?;
         let workers = topology.workers();
+        if let Some(placed) = self.schedule.workers
+            && placed != workers
+        {
+            return Err(BuildError::Placement { placed, workers });
+        }
         let helps = helps(workers);
         let (inner, contexts) = Inner::new(Settings {
             workers,

@@ -8,7 +8,7 @@ use crate::access::{Access, Handle, Mode};
 use crate::error::SubmitError;
 
 /// One declared access: a run of handles in one mode.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claim {
     first: u32,
     count: u32,
@@ -23,11 +23,25 @@ impl Claim {
             .map(move |index| (Handle { index, epoch: self.epoch }, self.mode))
     }
 
+    /// Its handles.
+    #[inline]
+    pub(crate) fn each(&self) -> impl Iterator<Item = Handle> + use<> {
+        let epoch = self.epoch;
+        (self.first..self.first + self.count).map(move |index| Handle { index, epoch })
+    }
+
+    /// How they are used.
+    #[inline]
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
     /// The first of its handles.
     pub(crate) fn first(&self) -> Handle {
         Handle { index: self.first, epoch: self.epoch }
     }
 
+    #[inline]
     fn overlaps(&self, other: &Claim) -> bool {
         let end = (self.first + self.count).min(other.first + other.count);
         self.first.max(other.first) < end
@@ -66,8 +80,13 @@ impl Claims {
     /// Refuses one handle twice with a write among them.
     #[inline]
     pub(crate) fn check_conflicts(&self) -> Result<(), SubmitError> {
-        if self.claims.len() > 1 && self.claims.iter().any(|claim| claim.mode.writes()) {
-            self.check()?;
+        let claims = self.list();
+        if claims.len() > 1 && claims.iter().any(|claim| claim.mode.writes()) {
+            // Tasks with very many accesses exist (a reduction); for them, sort instead of pairing.
+            let clash = if claims.len() <= 32 { pair(claims) } else { sweep(claims) };
+            if let Some((first, second)) = clash {
+                return Err(self.conflict(first, second));
+            }
         }
         Ok(())
     }
@@ -156,56 +175,55 @@ impl Claims {
         first
     }
 
-    /// No handle twice with a write among them.
-    fn check(&self) -> Result<(), SubmitError> {
-        // Tasks with very many accesses exist (a reduction); for them, sort instead of pairing.
-        let clash = if self.claims.len() <= 32 { self.pair() } else { self.sweep() };
-        let Some((first, second)) = clash else { return Ok(()) };
+    #[cold]
+    fn conflict(&self, first: usize, second: usize) -> SubmitError {
         let (first, second) = (first.min(second), first.max(second));
-        Err(SubmitError::Conflict {
+        SubmitError::Conflict {
             task: self.task,
             first,
             first_mode: self.claims[first].mode,
             second,
             second_mode: self.claims[second].mode,
-        })
+        }
     }
+}
 
-    fn pair(&self) -> Option<(usize, usize)> {
-        for (second, b) in self.claims.iter().enumerate() {
-            for (first, a) in self.claims[..second].iter().enumerate() {
-                if (a.mode.writes() || b.mode.writes()) && a.overlaps(b) {
-                    return Some((first, second));
-                }
+/// Two claims of one handle, with a write among them: looks at each pair.
+#[inline]
+fn pair(claims: &[Claim]) -> Option<(usize, usize)> {
+    for (second, b) in claims.iter().enumerate().skip(1) {
+        for (first, a) in claims[..second].iter().enumerate() {
+            if a.overlaps(b) && (a.mode.writes() || b.mode.writes()) {
+                return Some((first, second));
             }
         }
-        None
     }
+    None
+}
 
-    fn sweep(&self) -> Option<(usize, usize)> {
-        let mut order: Vec<usize> =
-            (0..self.claims.len()).filter(|i| self.claims[*i].count > 0).collect();
-        order.sort_by_key(|i| self.claims[*i].first);
-        // The claims so far that reach furthest: of all, and of the writing ones.
-        let (mut any, mut writer): (Option<usize>, Option<usize>) = (None, None);
-        for i in order {
-            let claim = &self.claims[i];
-            let rival = if claim.mode.writes() { any } else { writer };
-            if let Some(rival) = rival
-                && self.claims[rival].overlaps(claim)
-            {
-                return Some((rival, i));
-            }
-            let end = |i: usize| self.claims[i].first + self.claims[i].count;
-            if any.is_none_or(|a| end(a) < end(i)) {
-                any = Some(i);
-            }
-            if claim.mode.writes() && writer.is_none_or(|w| end(w) < end(i)) {
-                writer = Some(i);
-            }
+/// The same for many claims.
+fn sweep(claims: &[Claim]) -> Option<(usize, usize)> {
+    let mut order: Vec<usize> = (0..claims.len()).filter(|i| claims[*i].count > 0).collect();
+    order.sort_by_key(|i| claims[*i].first);
+    // The claims so far that reach furthest: of all, and of the writing ones.
+    let (mut any, mut writer): (Option<usize>, Option<usize>) = (None, None);
+    for i in order {
+        let claim = &claims[i];
+        let rival = if claim.mode.writes() { any } else { writer };
+        if let Some(rival) = rival
+            && claims[rival].overlaps(claim)
+        {
+            return Some((rival, i));
         }
-        None
+        let end = |i: usize| claims[i].first + claims[i].count;
+        if any.is_none_or(|a| end(a) < end(i)) {
+            any = Some(i);
+        }
+        if claim.mode.writes() && writer.is_none_or(|w| end(w) < end(i)) {
+            writer = Some(i);
+        }
     }
+    None
 }
 
 #[cfg(all(test, not(loom)))]
@@ -235,8 +253,8 @@ mod tests {
                 let ((fa, ca, ma), (fb, cb, mb)) = (list[a], list[b]);
                 (ma.writes() || mb.writes()) && (fa..fa + ca).any(|h| (fb..fb + cb).contains(&h))
             }));
-            prop_assert_eq!(claims.pair().is_some(), expected);
-            prop_assert_eq!(claims.sweep().is_some(), expected);
+            prop_assert_eq!(pair(claims.list()).is_some(), expected);
+            prop_assert_eq!(sweep(claims.list()).is_some(), expected);
         }
     }
 }

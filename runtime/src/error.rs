@@ -177,6 +177,14 @@ pub enum BuildError {
         /// The limit.
         most: usize,
     },
+    /// The placement that tasks are to follow is for another number of workers.
+    #[error("the placement is for {placed} workers, the runtime has {workers}")]
+    Placement {
+        /// Workers of the placement.
+        placed: usize,
+        /// Workers of the runtime.
+        workers: usize,
+    },
     /// A submission window of no task.
     #[error("a submission window of 0 tasks would never accept one")]
     EmptyWindow,

@@ -121,7 +121,7 @@ impl Runtime {
         &self,
         call: &'static str,
         access: A,
-        refuse: impl FnOnce(&Submitter, &Inner, &[Claim]) -> bool,
+        refuse: impl FnOnce(&mut Submitter, &Inner, &[Claim]) -> bool,
     ) -> Result<Option<(Guard, A::Claim)>, WaitError> {
         let inner = self.inner();
         if in_task_body() {
@@ -131,7 +131,7 @@ impl Runtime {
         let claim = claims.collect(access)?;
         claims.order_all();
         let mut submitter = inner.submitter();
-        if refuse(&submitter, inner, claims.list()) {
+        if refuse(&mut submitter, inner, claims.list()) {
             return Ok(None);
         }
         let guard = submitter.guard(inner, call, claims.list(), [])?;

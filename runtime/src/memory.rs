@@ -22,9 +22,12 @@
 
 use crossbeam_utils::CachePadded;
 
-use crate::graph::Segments;
+use crate::graph::{Edge, Segments, page};
 use crate::pool::WaitPoint;
 use crate::sync::{AtomicU64, Ordering};
+
+/// Entries of a page (8 KiB).
+const SLOTS: u32 = page(1 << 10);
 
 /// The memory window of a runtime that has one.
 pub(crate) struct MemoryWindow {
@@ -32,7 +35,7 @@ pub(crate) struct MemoryWindow {
     gate: CachePadded<Gate>,
     left: Vec<CachePadded<AtomicU64>>,
     /// The bytes of the task in each slot; written under the submission lock.
-    of_slot: Segments<AtomicU64>,
+    of_slot: Segments<AtomicU64, SLOTS>,
     /// Where submitters wait for room.
     pub(crate) point: WaitPoint,
 }
@@ -54,7 +57,7 @@ impl MemoryWindow {
             bound,
             gate: CachePadded::default(),
             left: (0..workers).map(|_| CachePadded::default()).collect(),
-            of_slot: Segments::new(),
+            of_slot: Segments::new(Edge::MAX_SLOTS),
             point: WaitPoint::new(),
         }
     }
@@ -128,11 +131,20 @@ impl MemoryWindow {
         self.point.notify();
     }
 
+    /// Whether a task with so many bytes fits.
+    pub(crate) fn has_just_room_for(&self, bytes: u64) -> bool {
+        self.fits(bytes, self.in_use())
+    }
+
+    fn in_use(&self) -> u64 {
+        let left = self.left();
+        self.gate.entered.load(Ordering::Acquire).wrapping_sub(left)
+    }
+
     /// Whether a waiting submitter of a task with so many bytes goes on: they fit, and a quarter
     /// of the window is free, so that small tasks are not let in one by one.
     pub(crate) fn has_room_for(&self, bytes: u64) -> bool {
-        let left = self.left();
-        let in_use = self.gate.entered.load(Ordering::Acquire).wrapping_sub(left);
+        let in_use = self.in_use();
         self.fits(bytes, in_use) && self.is_roomy(in_use)
     }
 

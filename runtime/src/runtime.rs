@@ -18,7 +18,7 @@ use crate::pool::{self, Commuting, Context, Shared, Sleep, WaitPoint};
 use crate::scheduler::Schedule;
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, fence, lock};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, asymmetric, fence, lock};
 use crate::task::{Outcome, TaskId};
 use crate::topology::Topology;
 use crate::trace::{Keep, MarkKind, Recorder, Trace};
@@ -103,6 +103,9 @@ impl Progress {
     }
 }
 
+/// More tasks than a thread can have started without others seeing that.
+const UNTOLD: u64 = 64;
+
 static NEXT_ID: StdAtomicU64 = StdAtomicU64::new(1);
 
 /// A number that no other runtime or recording of this process has.
@@ -114,6 +117,7 @@ impl Inner {
     /// What the threads share, and the contexts of the pool's threads.
     pub(crate) fn new(settings: Settings) -> (Self, Vec<Context>) {
         let Settings { workers, helps, window, timing, schedule, .. } = settings;
+        asymmetric::prepare();
         // Without workers, each task ends before the next is submitted, or nobody may wait.
         let memory = settings.memory_window.filter(|_| workers > 0);
         let memory = memory.map(|bytes| Box::new(MemoryWindow::new(bytes, workers)));
@@ -138,7 +142,7 @@ impl Inner {
             submitter: CachePadded::new(Mutex::new(Submitter::new(queue))),
             stealers,
             commuting: Commuting::new(),
-            ready: Shared::new(schedule.0),
+            ready: Shared::new(schedule.scheduler),
             sleep: Sleep::new(),
             drained: WaitPoint::new(),
             external: WaitPoint::new(),
@@ -198,10 +202,11 @@ impl Inner {
     }
 
     /// Counts a task as started, as above.
+    #[inline]
     pub(crate) fn count_started(&self, lane: usize) {
         let count = &self.progress[lane].started;
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        if self.totals.clock.is_waiting() {
+        if self.totals.clock.is_waiting() && self.takes_times() {
             self.note_starvation();
         }
     }
@@ -211,8 +216,13 @@ impl Inner {
     /// Called by whoever starts a task or goes idle, and when a wait begins; one of them is the
     /// last, and sees the others' counts.
     pub(crate) fn note_starvation(&self) {
+        let submitted = || self.submitted.load(Ordering::Acquire);
+        // Far from the last one, the counts that other threads are about to tell do not matter.
+        if self.started() + self.progress.len() as u64 * UNTOLD < submitted() {
+            return;
+        }
         fence(Ordering::SeqCst);
-        if self.started() == self.submitted.load(Ordering::Acquire) {
+        if self.started() == submitted() {
             self.totals.clock.starve(self.recorder.now());
         }
     }
@@ -245,11 +255,21 @@ impl Inner {
 
     pub(crate) fn request_quit(&self) {
         self.quit.store(true, Ordering::SeqCst);
+        if let Some(scheduler) = &self.ready.scheduler
+            && self.helper.is_some()
+        {
+            scheduler.leaves(0);
+        }
+    }
+
+    /// Whether the runtime stops once nothing is left to run.
+    pub(crate) fn quits(&self) -> bool {
+        self.quit.load(Ordering::SeqCst)
     }
 
     /// Whether the runtime stops and nothing is left to run.
     pub(crate) fn may_quit(&self) -> bool {
-        self.quit.load(Ordering::SeqCst) && self.is_drained()
+        self.quits() && self.is_drained()
     }
 
     /// The context of threads outside the pool.
@@ -401,7 +421,14 @@ impl Runtime {
     /// Takes handles back. No task that claimed them may be unfinished: their next owner's
     /// tasks would not wait for it.
     pub fn release_handles(&self, handles: Range<u32>) {
-        self.inner().submitter().handles.release(handles);
+        self.inner().submitter().release(self.inner(), handles);
+    }
+
+    /// Tasks that ran otherwise than their [placement](crate::scheduler::Placement) says: on another
+    /// worker, out of their turn, or without a place between such that have one. 0 without a
+    /// placement.
+    pub fn displaced_tasks(&self) -> u64 {
+        self.inner().ready.scheduler.as_ref().map_or(0, |scheduler| scheduler.displaced())
     }
 
     /// Starts recording a trace; what was recorded before and not taken is dropped.

@@ -1,6 +1,7 @@
 //! The synchronisation primitives of the protocols, so that `--cfg loom` can model them, and
 //! `--cfg millrace_delays` disturb them.
 
+pub(crate) mod asymmetric;
 #[cfg(millrace_delays)]
 mod delays;
 

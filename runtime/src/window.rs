@@ -1,4 +1,9 @@
 //! The windows: submission waits while too many tasks, or too many bytes, are unfinished.
+//!
+//! A submitter that waits goes on when there is room for many tasks; but if a scheduler keeps all
+//! ready tasks back, when there is room for one: that may be the task whose turn it is. Whoever
+//! planned the order had room for it then, and so there is, for all that was ended by then has
+//! been run here as well.
 
 use crate::pool::{Patience, holds, in_task_body};
 use crate::runtime::Inner;
@@ -28,7 +33,9 @@ impl Inner {
             return;
         }
         self.record_wait(Cause::Window.into(), || {
-            self.wait_at(&self.window, Patience::Throughput, None, || self.window_has_room());
+            let stuck = || self.ready.is_stuck() && !full();
+            let goes_on = || self.window_has_room() || stuck();
+            self.wait_at(&self.window, Patience::Throughput, None, goes_on);
         });
     }
 
@@ -60,7 +67,8 @@ impl Inner {
         let turn = memory.queue();
         self.record_wait(Cause::Memory.into(), || {
             while !(memory.is_turn(turn) && memory.enter(bytes)) {
-                let goes_on = || memory.is_turn(turn) && memory.has_room_for(bytes);
+                let stuck = || self.ready.is_stuck() && memory.has_just_room_for(bytes);
+                let goes_on = || memory.is_turn(turn) && (memory.has_room_for(bytes) || stuck());
                 self.wait_at(&memory.point, Patience::Eager, None, goes_on);
             }
         });

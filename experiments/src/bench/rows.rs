@@ -80,7 +80,11 @@ fn table(block: &[RuntimeRow]) -> Table {
     table.set_header(ours.into_iter().chain(peers.iter().map(|name| format!("{name}\n(ratio)"))));
     for row in block {
         let own = [
-            row.scenario.to_owned(),
+            if row.replay {
+                format!("{}, replayed", row.scenario)
+            } else {
+                row.scenario.to_owned()
+            },
             row.ideal_ns.to_string(),
             format!("{:.0}", row.ns_per_task),
             format!("{:.0} to {:.0}", row.least, row.most),
@@ -111,12 +115,12 @@ mod tests {
 
     #[test]
     fn a_block_per_setting_and_a_column_per_peer() {
-        let row = |workers, body_ns, peers: &[&str]| RuntimeRow {
+        let row = |workers, body_ns, replay, peers: &[&str]| RuntimeRow {
             scenario: "chain",
             workers,
             body_ns,
             tasks: 10,
-            replay: false,
+            replay,
             ideal_ns: body_ns,
             ns_per_task: 50.0,
             least: 40.0,
@@ -131,9 +135,11 @@ mod tests {
                 })
                 .collect(),
         };
-        let text = render(&[row(2, 0, &["a"]), row(2, 0, &["b"]), row(1, 5000, &[])]);
+        let text =
+            render(&[row(2, 0, false, &["a"]), row(2, 0, true, &["b"]), row(1, 5000, false, &[])]);
         assert_eq!(text.matches("ns per task\n").count(), 2, "{text}");
         assert!(text.contains("2 workers, empty bodies") && text.contains("bodies of 5 µs"));
         assert_eq!(text.matches("100 (2.0)").count(), 2, "{text}");
+        assert_eq!(text.matches("chain, replayed").count(), 1, "{text}");
     }
 }

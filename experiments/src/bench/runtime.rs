@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use millrace_runtime::scenarios::{Body, NAMES, Scenario, steps_for};
+use millrace_runtime::scenarios::{Body, NAMES, Scenario, ScenarioError, Timing, steps_for};
 
 use super::peers::{Line, Peers};
 use super::rows::{PeerFigure, RuntimeRow, median, render};
@@ -15,6 +15,8 @@ use crate::{interrupt, progress};
 
 /// Runs of a scenario in each round.
 const RUNS: usize = 7;
+/// Peers that build a graph once and run it again and again: what replays are compared with.
+const REPEATING: [&str; 2] = ["taskflow-rerun", "rayon-dag"];
 
 /// Measures every scenario, in rounds with the peers, and prints the table.
 ///
@@ -60,10 +62,43 @@ struct Samples {
 }
 
 impl Samples {
+    /// Runs the scenario several times.
+    fn measure(
+        &mut self,
+        scenario: &Scenario,
+        mut run: impl FnMut() -> Result<Timing, ScenarioError>,
+    ) -> Result<(), ScenarioError> {
+        let per_task = |time: Duration| time.as_nanos() as f64 / scenario.len() as f64;
+        // The first run finds the memory that all later ones use again.
+        run()?;
+        for _ in 0..RUNS {
+            let timing = run()?;
+            self.total.push(per_task(timing.total));
+            self.submit.push(per_task(timing.submit));
+        }
+        Ok(())
+    }
+
     fn add(&mut self, line: &Line) {
         let peer = self.peers.entry(line.peer.clone()).or_default();
         peer.0.push(line.total);
         peer.1.push(line.submit);
+    }
+}
+
+/// Figures of one scenario, submitted task by task, and recorded and replayed.
+#[derive(Default)]
+struct Pair {
+    submitted: Samples,
+    replayed: Samples,
+}
+
+impl Pair {
+    fn add(&mut self, line: &Line) {
+        self.submitted.add(line);
+        if REPEATING.contains(&line.peer.as_str()) {
+            self.replayed.add(line);
+        }
     }
 }
 
@@ -80,7 +115,7 @@ fn setting(
     let body = if body_us == 0 { Body::Empty } else { Body::Spin(steps_for(time)) };
     let scenarios: Vec<Scenario> =
         names.iter().filter_map(|name| Scenario::new(name, time)).collect();
-    let mut samples: Vec<Samples> = names.iter().map(|_| Samples::default()).collect();
+    let mut samples: Vec<Pair> = names.iter().map(|_| Pair::default()).collect();
     for round in 0..options.rounds {
         for (scenario, samples) in scenarios.iter().zip(&mut samples) {
             if interrupt::requested() {
@@ -100,8 +135,11 @@ fn setting(
             }
         }
     }
-    let rows = scenarios.iter().zip(&samples);
-    Ok(rows.map(|(scenario, samples)| row(scenario, workers, body_us, samples)).collect())
+    let rows = scenarios.iter().zip(&samples).flat_map(|(scenario, samples)| {
+        [(false, &samples.submitted), (true, &samples.replayed)]
+            .map(|(replay, samples)| row(scenario, replay, workers, body_us, samples))
+    });
+    Ok(rows.collect())
 }
 
 fn ours(
@@ -110,26 +148,26 @@ fn ours(
     workers: usize,
     body: Body,
     check: bool,
-    samples: &mut Samples,
+    samples: &mut Pair,
 ) -> Result<(), Failure> {
-    let failed = |error: &dyn std::error::Error| Failure::failed(chain(error));
+    let failed = |error: ScenarioError| Failure::failed(chain(&error));
     let rt = build(&options.bench, workers)?;
     if check {
-        scenario.check(&rt).map_err(|error| failed(&error))?;
+        scenario.check(&rt).and_then(|()| scenario.check_replay(&rt)).map_err(failed)?;
     }
-    // The first run finds the memory that all later ones use again.
-    for run in 0..=RUNS {
-        let timing = scenario.run(&rt, body).map_err(|error| failed(&error))?;
-        if run > 0 {
-            let per_task = |time: Duration| time.as_nanos() as f64 / scenario.len() as f64;
-            samples.total.push(per_task(timing.total));
-            samples.submit.push(per_task(timing.submit));
-        }
-    }
-    Ok(())
+    let submit = || scenario.run(&rt, body);
+    samples.submitted.measure(scenario, submit).map_err(failed)?;
+    let mut recorded = scenario.record(&rt, body).map_err(failed)?;
+    samples.replayed.measure(scenario, || recorded.run(&rt)).map_err(failed)
 }
 
-fn row(scenario: &Scenario, workers: usize, body_us: u64, samples: &Samples) -> RuntimeRow {
+fn row(
+    scenario: &Scenario,
+    replay: bool,
+    workers: usize,
+    body_us: u64,
+    samples: &Samples,
+) -> RuntimeRow {
     let (ns_per_task, least, most) = median(&samples.total);
     let parallel = if scenario.name() == "chain" { 1 } else { workers.max(1) as u64 };
     let peer = |(name, (total, submit)): (&String, &(Vec<f64>, Vec<f64>))| {
@@ -142,7 +180,7 @@ fn row(scenario: &Scenario, workers: usize, body_us: u64, samples: &Samples) -> 
         workers,
         body_ns: body_us * 1000,
         tasks: scenario.len(),
-        replay: false,
+        replay,
         ideal_ns: body_us * 1000 / parallel,
         ns_per_task,
         least,

@@ -30,6 +30,10 @@ use crate::terminal;
 /// failed (after the others have run), or when the user stopped it. In the latter two cases the
 /// results of the finished runs are complete.
 pub fn compare(options: &RunOptions) -> Result<(), Failure> {
+    if options.placement.is_some() {
+        let text = "--placement: a trace is that of one combination, which `train` takes";
+        return Err(Failure::usage(text));
+    }
     // The processes load the data set again; here it is only checked.
     let (settings, dataset) = {
         let data = Data::load(options.dataset.as_deref())?;

@@ -1,6 +1,7 @@
 //! The command line: what was typed ([`Cli`], [`SingleCli`]), and what it means ([`Settings`]).
 
 mod bench;
+mod run;
 mod settings;
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use std::str::FromStr;
 pub use bench::{BenchCostsOptions, BenchMetgOptions, BenchOptions};
 use clap::{Args, Parser, Subcommand};
 use millrace_runtime::topology::Pin;
+pub use run::{Bytes, SchedulerChoice};
 use serde::{Deserialize, Serialize};
 pub use settings::{MAX_WORKERS, Settings};
 
@@ -28,7 +30,10 @@ const TRAIN_EXAMPLES: &str = "\
 Examples:
   millrace train                            two batch arenas and the advanced loader
   millrace train --arena 'ring(3)' --loader naive --epochs 1 --trace
-  millrace train --arena single --loader naive --workers 0 --json";
+  millrace train --arena single --loader naive --workers 0 --json
+  millrace train --epochs 1 --workers 2 --trace --trace-batches 0..600 --out first
+  millrace train --epochs 1 --workers 2 --scheduler static \
+    --placement first/trace-double-advanced.json";
 
 const GANTT_EXAMPLES: &str = "\
 Examples:
@@ -212,6 +217,20 @@ pub struct RunOptions {
     /// Say on standard error who waits for whom when no task has started or ended for so long
     #[arg(long, value_name = "SECONDS")]
     pub watchdog: Option<f64>,
+    /// Memory that submitted, unfinished tasks may declare at most, in bytes or with one of the
+    /// suffixes K, M, G (powers of 1024) [default: no bound]
+    #[arg(long, value_name = "BYTES")]
+    pub memory_window: Option<Bytes>,
+    /// Which worker runs which ready task next
+    #[arg(long, value_enum, value_name = "NAME", default_value_t)]
+    pub scheduler: SchedulerChoice,
+    /// A trace whose schedule `--scheduler static` is to follow, task by task; one of the whole run
+    /// (--trace-batches), with the same options
+    #[arg(long, value_name = "TRACE")]
+    pub placement: Option<PathBuf>,
+    /// Spans that a trace keeps of each thread at most [default: chosen by the runtime]
+    #[arg(long, value_name = "N")]
+    pub trace_capacity: Option<usize>,
     /// No progress bar
     #[arg(long, short)]
     pub quiet: bool,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::{BatchRange, RunOptions};
+use super::{BatchRange, Bytes, RunOptions, SchedulerChoice};
 use crate::failure::Failure;
 use crate::machine;
 
@@ -49,6 +49,15 @@ pub struct Settings {
     pub window: Option<usize>,
     /// Seconds without a task that starts or ends after which a run is said to stall.
     pub watchdog: Option<f64>,
+    /// Bytes that such tasks declare at most, above 0.
+    pub memory_window: Option<Bytes>,
+    /// Which worker runs which ready task next.
+    pub scheduler: SchedulerChoice,
+    /// The trace to follow, where the scheduler is `static`. Written down as text.
+    #[serde(serialize_with = "as_text")]
+    pub placement: Option<PathBuf>,
+    /// Spans that a trace keeps of each thread at most.
+    pub trace_capacity: Option<usize>,
     /// Batches in the trace, all of them batches of the run.
     pub trace_batches: BatchRange,
 }
@@ -122,6 +131,16 @@ impl Settings {
                 "--watchdog {seconds}: must be a number of seconds above 0"
             )));
         }
+        if options.memory_window == Some(Bytes(0)) {
+            return Err(Failure::usage("--memory-window 0: at least 1 byte must fit"));
+        }
+        let follows = options.scheduler == SchedulerChoice::Static;
+        if follows != options.placement.is_some() {
+            return Err(Failure::usage(match follows {
+                true => "--scheduler static: needs the trace that it is to follow, --placement",
+                false => "--placement: only with --scheduler static",
+            }));
+        }
         let batches = batch_count(samples, batch_size, options.epochs)?;
         Ok(Settings {
             epochs: options.epochs,
@@ -136,6 +155,10 @@ impl Settings {
             lr: options.lr,
             window: options.window,
             watchdog: options.watchdog,
+            memory_window: options.memory_window,
+            scheduler: options.scheduler,
+            placement: options.placement.clone(),
+            trace_capacity: options.trace_capacity,
             trace_batches: traced(options.trace_batches, batches)?,
         })
     }
@@ -164,6 +187,18 @@ impl Settings {
         }
         if let Some(seconds) = self.watchdog {
             option("--watchdog", seconds.to_string());
+        }
+        if let Some(Bytes(bytes)) = self.memory_window {
+            option("--memory-window", bytes.to_string());
+        }
+        if self.scheduler != SchedulerChoice::default() {
+            option("--scheduler", self.scheduler.to_string());
+        }
+        if let Some(spans) = self.trace_capacity {
+            option("--trace-capacity", spans.to_string());
+        }
+        if let Some(path) = &self.placement {
+            arguments.extend([OsString::from("--placement"), path.clone().into_os_string()]);
         }
         if let Some(path) = &self.dataset {
             // A path need not be text.
@@ -265,6 +300,10 @@ mod tests {
             ("--watchdog=-1", "--watchdog -1"),
             ("--watchdog nan", "--watchdog NaN"),
             ("--watchdog 1e300", "above 0"),
+            ("--memory-window 0K", "--memory-window 0"),
+            ("--scheduler static", "--placement"),
+            ("--placement t.json", "--scheduler static"),
+            ("--scheduler fifo --placement t.json", "--scheduler static"),
             ("--epochs 4000000000", "--epochs 4000000000"),
         ] {
             let message = check(arguments, 100).expect_err(arguments);
@@ -276,7 +315,9 @@ mod tests {
     #[test]
     fn the_arguments_give_the_same_settings_again() {
         let given = "--epochs 3 --batch-size 7 --workers 5 --pin --samples 90 --seed 7 --shuffle \
-                     --shards 3 --lr 0.01 --window 99 --watchdog 0.25 --dataset /d --trace-batches 3..9";
+                     --shards 3 --lr 0.01 --window 99 --watchdog 0.25 --dataset /d \
+                     --trace-batches 3..9 --memory-window 3M --scheduler static --placement t.json \
+                     --trace-capacity 77";
         let settings = check(given, 100).expect("valid");
         let arguments = settings.arguments().join(std::ffi::OsStr::new(" "));
         let again = check(&arguments.to_string_lossy(), 100).expect("valid");

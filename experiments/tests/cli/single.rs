@@ -1,6 +1,6 @@
 //! One combination at a time, and charts of its trace.
 
-use crate::{assert_svg, binary, idx, json, millrace, read, text};
+use crate::{assert_one_line, assert_svg, binary, idx, json, millrace, read, text};
 
 #[test]
 fn each_binary_runs_its_combination() {
@@ -106,7 +106,7 @@ fn workers_can_be_bound_to_processors() {
             .expect("it starts")
     };
     // A number that no machine has, and the program allows.
-    crate::assert_one_line(&train(1024), 1, &["1024 workers cannot be pinned"]);
+    assert_one_line(&train(1024), 1, &["1024 workers cannot be pinned"]);
     let output = train(1);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let trace = json(&read(folder.path().join("1/trace-single-naive.json")));
@@ -114,4 +114,117 @@ fn workers_can_be_bound_to_processors() {
     assert!(topology.starts_with("1 worker (as asked), on CPUs "), "{topology}");
     let result = json(&read(folder.path().join("1/run-single-naive.json")));
     assert_eq!(result["settings"]["pin"], true);
+}
+
+/// For each worker its tasks in order: their places in submission order, and names.
+fn schedule_of(path: &std::path::Path) -> Vec<Vec<(u64, String)>> {
+    let trace = json(&read(path));
+    assert_eq!(trace["dropped"], 0);
+    let mut lanes = vec![Vec::new(); trace["lanes"].as_array().expect("lanes").len()];
+    for span in trace["spans"].as_array().expect("spans") {
+        if span["kind"] == "task" {
+            let index = |name: &str| span[name].as_u64().expect("a number");
+            let name = trace["names"][index("name") as usize].as_str().expect("a name");
+            lanes[index("lane") as usize].push((index("sequence"), name.to_owned()));
+        }
+    }
+    lanes
+}
+
+#[test]
+fn the_schedule_of_a_trace_is_followed_task_by_task() {
+    for (arena, loader, workers) in
+        [("double", "advanced", "2"), ("single", "prefetch", "3"), ("single", "naive", "1")]
+    {
+        let folder = tempfile::tempdir().expect("temporary directory");
+        let name = format!("trace-{arena}-{loader}.json");
+        let train = |out: &str, more: &[&str]| {
+            let arguments = [
+                "train",
+                "--arena",
+                arena,
+                "--loader",
+                loader,
+                "--workers",
+                workers,
+                "--samples",
+                "60",
+                "--epochs",
+                "2",
+                "--trace",
+                "--trace-batches",
+                "0..12",
+                "--memory-window",
+                "64M",
+                "--trace-capacity",
+                "100000",
+                "--out",
+                out,
+            ];
+            let output = millrace(folder.path(), &[&arguments[..], more].concat());
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let said = text(&output.stderr);
+            assert!(!said.contains("warning"), "{said}");
+            schedule_of(&folder.path().join(out).join(&name))
+        };
+        let first = train("first", &["--scheduler", "work-stealing"]);
+        let tasks: usize = first.iter().map(Vec::len).sum();
+        assert!(tasks > 100, "{tasks} tasks");
+        let placement = format!("first/{name}");
+        let again = train("again", &["--scheduler", "static", "--placement", &placement]);
+        assert_eq!(again, first, "{arena}/{loader} on {workers} workers");
+    }
+}
+
+#[test]
+fn the_weights_do_not_depend_on_the_scheduler_and_the_windows() {
+    let folder = tempfile::tempdir().expect("temporary directory");
+    let accuracies: Vec<serde_json::Value> = [
+        &["--scheduler", "work-stealing"][..],
+        &["--scheduler", "priority", "--memory-window", "100K"],
+        &["--scheduler", "fifo", "--window", "3"],
+    ]
+    .iter()
+    .enumerate()
+    .map(|(index, more)| {
+        let out = index.to_string();
+        let arguments =
+            ["--samples", "50", "--epochs", "2", "--workers", "2", "--json", "--out", &out];
+        let output = binary("double-advanced", &[&arguments[..], more].concat())
+            .current_dir(folder.path())
+            .output()
+            .expect("it starts");
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        json(&text(&output.stdout))[0]["result"]["epochs"].clone()
+    })
+    .collect();
+    assert_eq!(accuracies[0], accuracies[1]);
+    assert_eq!(accuracies[0], accuracies[2]);
+}
+
+#[test]
+fn a_trace_that_does_not_fit_is_refused_or_told() {
+    let folder = tempfile::tempdir().expect("temporary directory");
+    let run = |arguments: &str| {
+        millrace(folder.path(), &arguments.split_whitespace().collect::<Vec<_>>())
+    };
+    let first =
+        run("train --samples 40 --epochs 1 --workers 2 --trace --trace-batches 0..4 --out a");
+    assert!(first.status.success(), "{}", text(&first.stderr));
+    let follow = "train --samples 40 --epochs 1 --scheduler static --placement";
+    let trace = "a/trace-double-advanced.json";
+    let output = run(&format!("{follow} {trace} --workers 3"));
+    assert_one_line(&output, 1, &["for 2 workers", "3"]);
+    let output = run(&format!("{follow} missing.json --workers 2"));
+    assert_one_line(&output, 1, &["missing.json"]);
+    let output = run("--scheduler static");
+    assert_one_line(&output, 2, &["--placement"]);
+    let output = run(&format!("--scheduler static --placement {trace}"));
+    assert_one_line(&output, 2, &["one combination"]);
+    let output = run("train --memory-window 5X");
+    assert_one_line(&output, 2, &["5X", "64M"]);
+    // Another program: fewer shards. It is trained all the same.
+    let output = run(&format!("{follow} {trace} --workers 2 --shards 1 --batch-size 5 --out b"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(folder.path().join("b/table.json").exists());
 }

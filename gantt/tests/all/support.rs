@@ -88,7 +88,8 @@ pub(crate) fn span(
     cause: Cause,
     (start, end): (u64, u64),
 ) -> Span {
-    Span { lane, kind, name, start, end, cause, batch: None, layer: None, shard: None }
+    let (batch, layer, shard, sequence) = (None, None, None, None);
+    Span { lane, kind, name, start, end, cause, batch, layer, shard, sequence }
 }
 
 /// A trace in which `workers` lanes alternate `spans` times in all between tasks and sleep.

@@ -137,12 +137,15 @@ impl HandleBlock {
     }
 }
 
+#[inline]
 fn check_owner(claims: &Claims, runtime: u64) -> Result<(), SubmitError> {
-    if claims.runtime_id() == runtime {
-        return Ok(());
-    }
+    if claims.runtime_id() == runtime { Ok(()) } else { Err(not_the_owner(claims)) }
+}
+
+#[cold]
+fn not_the_owner(claims: &Claims) -> SubmitError {
     let owner = "handles without memory".to_owned();
-    Err(SubmitError::WrongRuntime { task: claims.task(), owner })
+    SubmitError::WrongRuntime { task: claims.task(), owner }
 }
 
 /// An access to one of a block of [`Handles`].

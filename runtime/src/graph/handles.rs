@@ -2,185 +2,14 @@
 
 use std::ops::Range;
 
-use smallvec::SmallVec;
-
 use super::TaskRef;
+use super::crossing::Crossing;
+use super::entry::{Entry, PRUNE_FIRST};
+use super::needs::Need;
 use crate::access::{Handle, Mode};
-
-/// A predecessor that a claim needs to wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Need {
-    /// The task to wait for.
-    pub(crate) task: TaskRef,
-    /// Whether only the order matters, not what it wrote.
-    pub(crate) order_only: bool,
-}
-
-struct Entry {
-    writer: TaskRef,
-    epoch: u32,
-    /// Length of `readers` at which ended ones are dropped next.
-    prune_at: u32,
-    readers: SmallVec<[TaskRef; 4]>,
-    /// Stands for the writer from when tasks commute on the handle until one writes it.
-    run: Option<Box<Run>>,
-}
-
-/// Tasks that commute on a handle, with none between them that uses it in another mode. It is open
-/// to more of them while nobody has read the handle since.
-#[derive(Default)]
-struct Run {
-    /// What each of them waits for.
-    before: Vec<Need>,
-    members: Vec<TaskRef>,
-    /// Length of `members` at which needless ones are dropped next.
-    prune_at: usize,
-}
-
-/// Looking whether a reader has ended may mean to fetch its slot from another core, so a handle
-/// keeps this many before it looks.
-const PRUNE_FIRST: u32 = 64;
 
 /// Readers of a handle that are told before they are looked at.
 const FORESEEN: usize = 32;
-
-impl Entry {
-    fn new(epoch: u32) -> Self {
-        Entry {
-            writer: TaskRef::NONE,
-            epoch,
-            prune_at: PRUNE_FIRST,
-            readers: SmallVec::new(),
-            run: None,
-        }
-    }
-
-    /// Forgets what was before `epoch`, but keeps its memory.
-    #[inline]
-    fn renew(&mut self, epoch: u32) {
-        if self.epoch != epoch {
-            self.written_by(TaskRef::NONE);
-            self.epoch = epoch;
-        }
-    }
-
-    #[inline]
-    fn read_by(&mut self, task: TaskRef, is_needless: impl Fn(TaskRef) -> bool) {
-        if self.readers.len() as u32 >= self.prune_at {
-            self.readers.retain(|reader| !is_needless(*reader));
-            // At least doubling keeps the cost of pruning constant per reader.
-            self.prune_at = PRUNE_FIRST.max(2 * self.readers.len() as u32);
-        }
-        self.readers.push(task);
-    }
-
-    /// The last writer, or the tasks of the last run.
-    fn last_writers(&self) -> impl Iterator<Item = TaskRef> + '_ {
-        let writer = Some(self.writer).filter(|writer| *writer != TaskRef::NONE);
-        writer.into_iter().chain(self.run.iter().flat_map(|run| run.members.iter().copied()))
-    }
-
-    /// A write by `task`: others wait for this one only.
-    fn written_by(&mut self, task: TaskRef) {
-        self.readers.clear();
-        self.prune_at = PRUNE_FIRST;
-        self.run = None;
-        self.writer = task;
-    }
-
-    /// The run that is open, or a new one behind all that used the handle before.
-    fn open_run(&mut self) -> &mut Run {
-        if self.run.is_none() || !self.readers.is_empty() {
-            let writers = self.last_writers().map(|task| Need { task, order_only: false });
-            let readers = self.readers.iter().map(|task| Need { task: *task, order_only: true });
-            let before = writers.chain(readers).collect();
-            self.written_by(TaskRef::NONE);
-            self.run = Some(Box::new(Run { before, ..Run::default() }));
-        }
-        self.run.get_or_insert_default()
-    }
-
-    /// What [`HandleTable::claim`] does where tasks commute.
-    #[cold]
-    fn claim_around_run(
-        &mut self,
-        mode: Mode,
-        task: TaskRef,
-        is_needless: impl Fn(TaskRef) -> bool,
-        mut need: impl FnMut(Need),
-    ) {
-        if mode == Mode::Commute {
-            let run = self.open_run();
-            run.before.iter().copied().for_each(need);
-            run.add(task, is_needless);
-            return;
-        }
-        let order_only = mode == Mode::Overwrite;
-        let ordered_by_readers = order_only && !self.readers.is_empty();
-        if !ordered_by_readers {
-            self.last_writers().for_each(|task| need(Need { task, order_only }));
-        }
-        if mode.writes() {
-            self.readers.iter().for_each(|task| need(Need { task: *task, order_only: true }));
-            self.written_by(task);
-        } else {
-            self.read_by(task, is_needless);
-        }
-    }
-}
-
-impl Run {
-    fn add(&mut self, task: TaskRef, is_needless: impl Fn(TaskRef) -> bool) {
-        if self.members.len() >= self.prune_at {
-            self.members.retain(|member| !is_needless(*member));
-            self.before.retain(|before| !is_needless(before.task));
-            self.prune_at = (PRUNE_FIRST as usize).max(2 * self.members.len());
-        }
-        self.members.push(task);
-    }
-}
-
-/// How the tasks of a recording use one handle, by their numbers.
-#[derive(Debug, Default)]
-pub(crate) struct Crossing {
-    /// Those that read it before any of them writes it.
-    pub(crate) readers_before: SmallVec<[u32; 2]>,
-    pub(crate) first_writer: Option<u32>,
-    /// Whether that one does not need the old content.
-    pub(crate) overwrites: bool,
-    pub(crate) last_writer: u32,
-    /// Those that read it after the last write.
-    pub(crate) readers_after: SmallVec<[u32; 2]>,
-}
-
-impl Crossing {
-    /// Notes that `task`, which was recorded after all others, uses the handle.
-    pub(crate) fn note(&mut self, task: u32, mode: Mode) {
-        if mode.writes() {
-            if self.first_writer.is_none() {
-                self.first_writer = Some(task);
-                self.overwrites = mode == Mode::Overwrite;
-            }
-            self.last_writer = task;
-            self.readers_after.clear();
-        } else if self.first_writer.is_none() {
-            self.readers_before.push(task);
-        } else {
-            self.readers_after.push(task);
-        }
-    }
-
-    pub(crate) fn is_used(&self) -> bool {
-        self.first_writer.is_some() || !self.readers_before.is_empty()
-    }
-
-    /// The tasks that others may have to wait for.
-    pub(crate) fn last_users(&self) -> impl Iterator<Item = u32> + '_ {
-        let writer = self.first_writer.map(|_| self.last_writer);
-        let readers = if writer.is_some() { &self.readers_after } else { &self.readers_before };
-        writer.into_iter().chain(readers.iter().copied())
-    }
-}
 
 /// Entries by handle index, and which indices are free.
 pub(crate) struct HandleTable {
@@ -221,6 +50,14 @@ impl HandleTable {
         }
     }
 
+    /// What is known of a handle, under its present epoch.
+    #[inline]
+    fn entry(&mut self, handle: Handle) -> &mut Entry {
+        let entry = &mut self.entries[handle.index as usize];
+        entry.renew(handle.epoch);
+        entry
+    }
+
     /// Calls `each` for tasks that [`claim`](Self::claim) will look at, most of them at most.
     #[inline]
     pub(crate) fn foresee(&self, handle: Handle, mode: Mode, each: impl FnMut(TaskRef)) {
@@ -246,8 +83,7 @@ impl HandleTable {
         is_needless: impl Fn(TaskRef) -> bool,
         mut need: impl FnMut(Need),
     ) {
-        let entry = &mut self.entries[handle.index as usize];
-        entry.renew(handle.epoch);
+        let entry = self.entry(handle);
         if entry.run.is_some() | (mode == Mode::Commute) {
             return entry.claim_around_run(mode, task, is_needless, need);
         }
@@ -258,10 +94,12 @@ impl HandleTable {
             need(Need { task: entry.writer, order_only });
         }
         if mode.writes() {
-            for reader in entry.readers.drain(..) {
-                need(Need { task: reader, order_only: true });
+            if !entry.readers.is_empty() {
+                for reader in entry.readers.drain(..) {
+                    need(Need { task: reader, order_only: true });
+                }
+                entry.prune_at = PRUNE_FIRST;
             }
-            entry.prune_at = PRUNE_FIRST;
             entry.writer = task;
         } else {
             entry.read_by(task, is_needless);
@@ -278,8 +116,7 @@ impl HandleTable {
         has_ended: impl Fn(TaskRef) -> bool,
         mut need: impl FnMut(u32, Need),
     ) {
-        let entry = &mut self.entries[handle.index as usize];
-        entry.renew(handle.epoch);
+        let entry = self.entry(handle);
         for task in entry.last_writers() {
             let data = Need { task, order_only: false };
             crossing.readers_before.iter().for_each(|reader| need(*reader, data));
@@ -298,6 +135,24 @@ impl HandleTable {
         }
         entry.written_by(name(crossing.last_writer));
         entry.readers.extend(crossing.readers_after.iter().map(|reader| name(*reader)));
+    }
+
+    /// A later replay of the recording that has crossed the handle last has used it as well; there
+    /// `name` tells the tasks' names.
+    pub(crate) fn rename(
+        &mut self,
+        handle: Handle,
+        crossing: &Crossing,
+        name: impl Fn(u32) -> TaskRef,
+        has_ended: impl Fn(TaskRef) -> bool,
+    ) {
+        let entry = self.entry(handle);
+        if crossing.first_writer.is_some() {
+            entry.written_by(name(crossing.last_writer));
+            entry.readers.extend(crossing.readers_after.iter().map(|reader| name(*reader)));
+        } else {
+            crossing.readers_before.iter().for_each(|r| entry.read_by(name(*r), &has_ended));
+        }
     }
 
     /// Calls `need` for each task that [`claim`](Self::claim) would make the caller wait for;
@@ -336,8 +191,8 @@ impl HandleTable {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::graph::Allocation;
     use crate::graph::SlotTable;
-    use crate::graph::slot::Allocation;
 
     struct World {
         table: SlotTable,

@@ -10,13 +10,14 @@
 //! | word | content | written by |
 //! |---|---|---|
 //! | `head` | generation (high half), head of the list of edges to successors (low half) | the submitter adds edges; the thread that ends the task takes the list and moves the generation on |
-//! | `pending` | predecessors that have not ended, plus [`SUBMITTING`] while edges are being drawn | the submitter, then each predecessor that ends |
+//! | `pending` | predecessors that have not ended, and those in whose lists the task does not hang (yet) | the submitter, then each predecessor that ends |
 //!
-//! 1. *Submission* (under the submission lock) sets `pending` to `SUBMITTING` and hangs one
-//!    edge into the list of each predecessor by compare-exchange on `head`. The exchange fails
-//!    when the generation has moved on: that predecessor has ended, no edge is needed.
-//! 2. It then subtracts `SUBMITTING - edges`. If that leaves zero, the task is ready and the
-//!    submitter queues it.
+//! 1. *Submission* (under the submission lock) sets `pending` to the number of predecessors, and
+//!    hangs one edge into the list of each by compare-exchange on `head`. That fails when the
+//!    generation has moved on: the predecessor has ended, no edge is needed.
+//! 2. It then subtracts the number of those that failed. If that leaves zero, the task is ready
+//!    and the submitter queues it. If none failed, the last exchange was the last touch: the
+//!    task may have run by now.
 //! 3. *Completion* swaps `head` to (generation + 1, no edges). From then on no edge can be
 //!    added. It walks the list it took and subtracts one from each successor's `pending`; who
 //!    reaches zero queues that successor. So a task is queued exactly once.
@@ -33,19 +34,27 @@
 //! finds a task ended also sees what its body wrote. The subtractions are `AcqRel`, so the
 //! thread that reaches zero has seen the bodies of all predecessors.
 
+mod crossing;
 mod edges;
+mod entry;
 mod guard;
 mod handles;
+mod needs;
 mod node;
 mod prefetch;
 mod segments;
 mod slot;
+mod table;
 
+pub(crate) use crossing::Crossing;
+pub(crate) use edges::Edge;
 pub(crate) use guard::{GuardMark, Join};
-pub(crate) use handles::{Crossing, HandleTable, Need};
+pub(crate) use handles::HandleTable;
+pub(crate) use needs::{Need, Needs};
 pub(crate) use node::NodeFacts;
-pub(crate) use segments::Segments;
-pub(crate) use slot::{Allocation, SUBMITTING, Slot, SlotTable, TaskRef};
+pub(crate) use segments::{Segments, page};
+pub(crate) use slot::{SUBMITTING, Slot, TaskRef};
+pub(crate) use table::{Allocation, SlotTable};
 
 #[cfg(all(test, loom))]
 mod model;

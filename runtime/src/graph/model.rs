@@ -6,7 +6,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::GuardMark;
-use super::slot::Allocation;
+use super::table::Allocation;
 use super::{SlotTable, TaskRef};
 use crate::sync::{AtomicU32, Ordering};
 
@@ -49,11 +49,12 @@ impl World {
     fn submit(&self, allocation: &mut Allocation, body: Body, needs: &[TaskRef]) -> TaskRef {
         let task = self.table.allocate(allocation).expect("a slot");
         *self.bodies[task.slot() as usize].lock().expect("lock") = body;
-        let mut edges = 0;
+        let (slot, mut edges, found) = (self.table.slot(task.slot()), 0, needs.len() as u32);
+        slot.announce(found);
         for need in needs {
             self.table.link(*need, task, false, &mut edges, allocation);
         }
-        if self.table.slot(task.slot()).publish(edges) {
+        if slot.publish(found, edges) {
             self.push(task.slot());
         }
         task

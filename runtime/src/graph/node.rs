@@ -14,14 +14,15 @@
 //!   the others stays, and nobody has their names.
 
 use super::edges::{Edge, INLINE};
-use super::slot::{Allocation, GUARD, NAMED, NODE, SUBMITTING, Slot, SlotTable, pack};
+use super::slot::{GUARD, NAMED, NODE, SUBMITTING, Slot, pack};
+use super::table::{Allocation, SlotTable};
 use super::{Need, TaskRef};
 use crate::sync::Ordering;
 
 /// A recorded task as its slot tells it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct NodeFacts {
-    /// Where the recording's list has its edges.
+    /// Where the recording's list has its edges; if there is one, that edge.
     pub(crate) first: u32,
     pub(crate) edges: u32,
     /// Recorded tasks that it waits for.
@@ -60,10 +61,19 @@ impl Slot {
         NodeFacts { first, edges, predecessors }
     }
 
+    /// The generation of a named recorded task in the replay with that number, from 1.
+    fn generation_in(&self, round: u64) -> u32 {
+        // The one after that of the first: nobody has taken the slot since.
+        self.generation.load(Ordering::Relaxed).wrapping_add(round as u32).wrapping_sub(2)
+    }
+
     /// Makes the slot ready for the next replay; by the thread that runs the task.
     #[inline]
     pub(crate) fn rearm(&self, predecessors: u32) {
-        self.pending.store(predecessors, Ordering::Relaxed);
+        // The last predecessor, or the only one, does not subtract.
+        if self.pending.load(Ordering::Relaxed) != predecessors {
+            self.pending.store(predecessors, Ordering::Relaxed);
+        }
     }
 
     /// Takes back what cancelled the task in this replay; as above.
@@ -94,6 +104,11 @@ impl SlotTable {
         let linked = self.link(need.task, task, need.order_only, &mut edges, from);
         *made = edges - INLINE;
         linked
+    }
+
+    /// The name of the named recorded task in `slot`, in the replay with that number.
+    pub(crate) fn node_name(&self, slot: u32, round: u64) -> TaskRef {
+        TaskRef::new(slot, self.slot(slot).generation_in(round))
     }
 
     /// Takes the slot of a recorded task back, whose name nobody may take for that of its next

@@ -1,119 +1,154 @@
 //! Storage of the tables: it grows, and what is in it stays where it is.
 //!
 //! # Invariant
-//! `segments[s]` is null, or points to the first of `FIRST << s` places, in a block of
-//! `layout(s)` from the global allocator, that live until the table is dropped. The first `made`
-//! places, in the order of the segments, have values. An index is handed out only after
-//! [`Segments::grow`] made its value, and reaches other threads by a release and an acquire
-//! (through a queue, a list of edges, or a lock).
+//! Entries live in blocks, each as large as all before it together, and are looked up by pages of
+//! `PAGE` entries. `pages[p]` is null, or points to the first entry of page `p`, which lies in a
+//! block from the global allocator that lives until the table is dropped. The first `made` pages
+//! have values, and no others are pointed to. An index is handed out only after [`Segments::grow`]
+//! made its value, and reaches other threads by a release and an acquire (through a queue, a list
+//! of edges, or a lock).
 //!
 //! Memory that has no values yet is not touched: a table weighs what its entries weigh, and
-//! growing it never takes longer than `FIRST` values do.
+//! growing it never takes longer than a page of values does.
 #![allow(unsafe_code, reason = "every step of a task looks up slots, without checks")]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, alloc_zeroed, dealloc, handle_alloc_error};
 use std::mem::needs_drop;
-use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
-/// A table whose entries never move: segments of doubling size.
-pub(crate) struct Segments<T> {
-    segments: [AtomicPtr<T>; SEGMENTS],
-    /// How many values there are, a multiple of `FIRST`; written by who grows the table.
-    made: AtomicU32,
+/// A table whose entries never move, in pages of `PAGE` entries.
+pub(crate) struct Segments<T, const PAGE: u32> {
+    /// As many as the largest table needs. The system gives memory for those that are used.
+    pages: *const AtomicPtr<T>,
+    count: usize,
+    /// Pages that have values; written by who grows the table.
+    made: AtomicUsize,
     /// The table owns its entries.
     owned: std::marker::PhantomData<T>,
 }
 
-/// Entries in the first segment; small under loom, where every atomic is tracked.
-const FIRST: u32 = if cfg!(loom) { 4 } else { 256 };
+// SAFETY: the pages are atomics, and entries are handed out as shared references.
+unsafe impl<T: Send + Sync, const PAGE: u32> Sync for Segments<T, PAGE> {}
+// SAFETY: the table owns what it points to.
+unsafe impl<T: Send, const PAGE: u32> Send for Segments<T, PAGE> {}
+
+/// The size of pages that are to have `entries`; small under loom, where every atomic is tracked.
+pub(crate) const fn page(entries: u32) -> u32 {
+    if cfg!(loom) { 4 } else { entries }
+}
+
 /// A table of many entries is walked in no order: with pages of 4 KiB each step would miss the
 /// translation cache as well.
 const HUGE_PAGE: usize = 2 << 20;
-const SEGMENTS: usize = if cfg!(loom) { 1 } else { 23 };
 
-impl<T> Segments<T> {
-    pub(crate) fn new() -> Self {
-        let segments = std::array::from_fn(|_| AtomicPtr::new(null_mut()));
-        Segments { segments, made: AtomicU32::new(0), owned: std::marker::PhantomData }
+impl<T, const PAGE: u32> Segments<T, PAGE> {
+    /// A table for indices below `most`.
+    pub(crate) fn new(most: u32) -> Self {
+        let count = if cfg!(loom) { 1 } else { most.div_ceil(PAGE) as usize };
+        let layout = Self::directory(count);
+        // SAFETY: there is at least one page.
+        let pages = unsafe { alloc_zeroed(layout) }.cast::<AtomicPtr<T>>();
+        if pages.is_null() {
+            handle_alloc_error(layout);
+        }
+        Segments { pages, count, made: AtomicUsize::new(0), owned: std::marker::PhantomData }
     }
 
-    #[inline]
-    fn locate(index: u32) -> (usize, usize) {
-        let place = index + FIRST;
-        let segment = place.ilog2() - FIRST.ilog2();
-        (segment as usize, (place - (FIRST << segment)) as usize)
+    fn directory(count: usize) -> Layout {
+        Layout::array::<AtomicPtr<T>>(count.max(1)).expect("less than 2^63")
+    }
+
+    fn page(&self, page: usize) -> &AtomicPtr<T> {
+        debug_assert!(page < self.count, "an index below the most");
+        // SAFETY: the directory has `count` pages, and zeros are null pointers.
+        unsafe { &*self.pages.add(page) }
     }
 
     /// The entry of an index that was handed out.
     #[inline]
     pub(crate) fn get(&self, index: u32) -> &T {
-        let (segment, offset) = Self::locate(index);
         // Relaxed: see the invariant.
-        let segment = self.segments[segment].load(Ordering::Relaxed);
-        debug_assert!(!segment.is_null(), "an index that was handed out");
-        // SAFETY: by the invariant the segment exists, and `locate` stays within it.
-        unsafe { &*segment.add(offset) }
+        let page = self.page((index / PAGE) as usize).load(Ordering::Relaxed);
+        debug_assert!(!page.is_null(), "an index that was handed out");
+        // SAFETY: by the invariant the page exists.
+        unsafe { &*page.add((index % PAGE) as usize) }
     }
 
-    /// Makes the entry exist; one caller at a time.
+    /// Makes the entry exist, and all before it; one caller at a time.
+    ///
+    /// # Panics
+    /// When the index is not below the most.
     #[inline]
     pub(crate) fn grow(&self, index: u32, make: impl Fn() -> T) {
-        while self.made.load(Ordering::Relaxed) <= index {
-            self.make_some(&make);
+        while self.made.load(Ordering::Relaxed) <= (index / PAGE) as usize {
+            self.make_page(&make);
         }
     }
 
-    /// Makes the next `FIRST` entries: all of one segment, for each has a multiple of that.
     #[cold]
-    fn make_some(&self, make: impl Fn() -> T) {
-        let made = self.made.load(Ordering::Relaxed);
-        let (segment, offset) = Self::locate(made);
-        let mut memory = self.segments[segment].load(Ordering::Relaxed);
-        if memory.is_null() {
-            let layout = Self::layout(segment);
-            // SAFETY: entries have a size.
-            memory = unsafe { alloc(layout) }.cast::<T>();
-            if memory.is_null() {
-                handle_alloc_error(layout);
-            }
-            ask_for_huge_pages(memory.cast(), layout);
-        }
-        for index in offset..offset + FIRST as usize {
-            // SAFETY: the block has room for so many entries.
+    fn make_page(&self, make: impl Fn() -> T) {
+        let page = self.made.load(Ordering::Relaxed);
+        assert!(page < self.count, "an index below the most");
+        let first = Self::first_of_block(page);
+        let block = match page - first {
+            0 => self.allocate_block(first),
+            _ => self.page(first).load(Ordering::Relaxed),
+        };
+        // SAFETY: the block has room for all its pages.
+        let memory = unsafe { block.add((page - first) * PAGE as usize) };
+        for index in 0..PAGE as usize {
+            // SAFETY: as above.
             unsafe { memory.add(index).write(make()) };
         }
-        self.made.store(made + FIRST, Ordering::Relaxed);
-        self.segments[segment].store(memory, Ordering::Release);
+        self.page(page).store(memory, Ordering::Release);
+        self.made.store(page + 1, Ordering::Relaxed);
     }
 
-    /// The block of a segment. A large one begins where a huge page may.
-    fn layout(segment: usize) -> Layout {
-        let entries = Layout::array::<T>((FIRST << segment) as usize).expect("less than 2^63");
+    fn allocate_block(&self, first: usize) -> *mut T {
+        let layout = self.block(first);
+        // SAFETY: entries have a size.
+        let memory = unsafe { alloc(layout) }.cast::<T>();
+        if memory.is_null() {
+            handle_alloc_error(layout);
+        }
+        ask_for_huge_pages(memory.cast(), layout);
+        memory
+    }
+
+    /// The first page of the block that `page` lies in: 0, 1, 2, 4, 8, and so on.
+    fn first_of_block(page: usize) -> usize {
+        if page == 0 { 0 } else { 1 << page.ilog2() }
+    }
+
+    /// The layout of the block that begins with page `first`. A large one begins where a huge page
+    /// may.
+    fn block(&self, first: usize) -> Layout {
+        let pages = first.max(1).min(self.count - first);
+        let entries = Layout::array::<T>(pages * PAGE as usize).expect("less than 2^63");
         let align = if entries.size() >= HUGE_PAGE { HUGE_PAGE } else { 1 };
         entries.align_to(align).expect("a power of two").pad_to_align()
     }
 }
 
-impl<T> Drop for Segments<T> {
+impl<T, const PAGE: u32> Drop for Segments<T, PAGE> {
     fn drop(&mut self) {
-        let mut left = *self.made.get_mut() as usize;
-        for (segment, values) in self.segments.iter_mut().enumerate() {
-            let values = *values.get_mut();
-            if values.is_null() {
-                continue;
-            }
-            let made = left.min((FIRST << segment) as usize);
-            left -= made;
-            if needs_drop::<T>() {
-                for index in 0..made {
-                    // SAFETY: `grow` has written so many, and nobody else has them now.
-                    unsafe { values.add(index).drop_in_place() };
+        let made = *self.made.get_mut();
+        if needs_drop::<T>() {
+            for page in 0..made {
+                let memory = self.page(page).load(Ordering::Relaxed);
+                for index in 0..PAGE as usize {
+                    // SAFETY: the page has values, and nobody else has them now.
+                    unsafe { memory.add(index).drop_in_place() };
                 }
             }
-            // SAFETY: `grow` took it from the allocator with that layout.
-            unsafe { dealloc(values.cast(), Self::layout(segment)) };
         }
+        for first in (0..made).filter(|page| Self::first_of_block(*page) == *page) {
+            let block = self.page(first).load(Ordering::Relaxed);
+            // SAFETY: `allocate_block` took it from the allocator with that layout.
+            unsafe { dealloc(block.cast(), self.block(first)) };
+        }
+        // SAFETY: `new` took it from the allocator with that layout.
+        unsafe { dealloc(self.pages.cast_mut().cast(), Self::directory(self.count)) };
     }
 }
 
@@ -146,9 +181,10 @@ mod tests {
 
     #[test]
     fn every_value_up_to_the_index_is_made_once_and_dropped_once() {
-        for last in [0, FIRST - 1, FIRST, 3 * FIRST - 1, 3 * FIRST, 5 * FIRST + 7] {
+        const PAGE: u32 = 256;
+        for last in [0, PAGE - 1, PAGE, 3 * PAGE - 1, 3 * PAGE, 5 * PAGE + 7] {
             let (made, dropped) = (Cell::new(0), Cell::new(0));
-            let table = Segments::new();
+            let table = Segments::<_, PAGE>::new(10 * PAGE - 1);
             let make = || {
                 made.set(made.get() + 1);
                 Counted(made.get() - 1, &dropped)
@@ -159,7 +195,7 @@ mod tests {
             }
             assert!((0..=last).all(|index| table.get(index).0 == index));
             // No more than the next few.
-            assert_eq!(made.get(), (last / FIRST + 1) * FIRST);
+            assert_eq!(made.get(), (last / PAGE + 1) * PAGE);
             drop(table);
             assert_eq!(dropped.get(), made.get());
         }

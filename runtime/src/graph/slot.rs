@@ -1,15 +1,12 @@
-//! Slots and the table that holds them. The protocol is in the [module above](super).
+//! Slots. The protocol is in the [module above](super).
 
-use crossbeam_utils::CachePadded;
-
-use super::edges::{Edge, INLINE, Place};
+use super::edges::{Edge, INLINE};
 use super::guard::{GuardMark, GuardMarks};
-use super::prefetch::{prefetch, prefetch_for_write};
-use super::segments::Segments;
-use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::task::TaskCell;
 
-/// Added to `pending` while edges are being drawn; more than any number of edges.
+/// Added to the `pending` of a recorded task while edges from outside are being drawn; more than
+/// any number of edges.
 pub(crate) const SUBMITTING: u32 = 1 << 31;
 
 /// The bit of a slot's facts that tells a guard from a task.
@@ -26,10 +23,6 @@ const COMMUTES: u32 = 4;
 const KIND_SHIFT: u32 = 3;
 const KINDS: u32 = (1 << 13) - 1;
 
-/// How many allocations ahead a free slot is fetched: its line is in the core that ran its last
-/// task, 60 to 260 ns away, and a submission takes about 50.
-const AHEAD: usize = 8;
-
 /// The name of a task: slot and generation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct TaskRef(u64);
@@ -37,7 +30,7 @@ pub(crate) struct TaskRef(u64);
 impl TaskRef {
     pub(crate) const NONE: TaskRef = TaskRef(u64::MAX);
 
-    fn new(slot: u32, generation: u32) -> Self {
+    pub(super) fn new(slot: u32, generation: u32) -> Self {
         TaskRef(u64::from(generation) << 32 | u64::from(slot))
     }
 
@@ -50,7 +43,7 @@ impl TaskRef {
         self.0 as u32
     }
 
-    fn generation(self) -> u32 {
+    pub(super) fn generation(self) -> u32 {
         (self.0 >> 32) as u32
     }
 }
@@ -86,7 +79,7 @@ pub(crate) struct Slot {
     /// parent here.
     pub(super) ready: AtomicU64,
     /// First spilled edge of this task; touched by the submitter only.
-    spill: AtomicU32,
+    pub(super) spill: AtomicU32,
     /// The generation of the slot's next task; touched by the submitter only.
     pub(super) generation: AtomicU32,
 }
@@ -98,7 +91,7 @@ pub(super) fn pack(generation: u32, edge: Edge) -> u64 {
 }
 
 impl Slot {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Slot {
             head: AtomicU64::new(pack(0, Edge::END)),
             pending: AtomicU32::new(0),
@@ -112,21 +105,35 @@ impl Slot {
         }
     }
 
-    /// Subtracts `count` from the predecessors left; true when that makes the task ready, which happens once.
+    /// Subtracts `count` from the predecessors left; true when that makes the task ready, which
+    /// happens once.
     #[inline]
     pub(crate) fn settle(&self, count: u32) -> bool {
-        self.pending.fetch_sub(count, Ordering::AcqRel) == count
-    }
-
-    /// Ends the submission of the task, which hangs in `edges` lists; true when it is ready.
-    #[inline]
-    pub(crate) fn publish(&self, edges: u32) -> bool {
-        if edges == 0 {
-            // Nobody else knows the task; who takes it from a queue sees this.
+        // If no more is left, nobody else subtracts, and what the others wrote is seen: theirs
+        // are one release sequence.
+        if self.pending.load(Ordering::Acquire) == count {
             self.pending.store(0, Ordering::Relaxed);
             return true;
         }
-        self.settle(SUBMITTING - edges)
+        self.pending.fetch_sub(count, Ordering::AcqRel) == count
+    }
+
+    /// Begins to hang the task into the lists of `found` predecessors.
+    #[inline]
+    pub(crate) fn announce(&self, found: u32) {
+        self.pending.store(found, Ordering::Relaxed);
+    }
+
+    /// Ends the submission of the task, which hangs in the lists of `edges` of the predecessors
+    /// that were announced; true when it is ready. If it hangs in all of them it may have run.
+    #[inline]
+    pub(crate) fn publish(&self, found: u32, edges: u32) -> bool {
+        // Without an edge nobody else knows the task; who takes it from a queue sees this.
+        if edges == 0 {
+            self.announce(0);
+            return true;
+        }
+        found != edges && self.settle(found - edges)
     }
 
     /// Whether nothing is in the way of the task, or was when it was last submitted.
@@ -217,283 +224,5 @@ impl Slot {
     /// the task.
     pub(crate) fn set_ready_at(&self, time: u64) {
         self.ready.store(time, Ordering::Relaxed);
-    }
-}
-
-/// An edge beyond the inline ones.
-struct Spilled {
-    next: AtomicU32,
-    task: AtomicU32,
-    /// Next spilled edge of the same task, or in the free list; submitter only.
-    chain: AtomicU32,
-}
-
-/// All slots and spilled edges of a runtime. Shared reads; growth and edge drawing belong to
-/// the holder of the submission lock, whose private half is [`Allocation`].
-pub(crate) struct SlotTable {
-    slots: Segments<Slot>,
-    spilled: Segments<Spilled>,
-    /// Slots of ended tasks, until the submitter takes them as a whole.
-    freed: CachePadded<Mutex<Vec<u32>>>,
-}
-
-/// What the submitter knows about the table: free slots and free spilled edges.
-pub(crate) struct Allocation {
-    free: Vec<u32>,
-    /// Empty; its memory takes the place of that of the slots that are taken back.
-    spare: Vec<u32>,
-    made: u32,
-    free_spilled: u32,
-    made_spilled: u32,
-}
-
-impl Allocation {
-    pub(crate) fn new() -> Self {
-        let (free, spare) = (Vec::new(), Vec::new());
-        Allocation { free, spare, made: 0, free_spilled: u32::MAX, made_spilled: 0 }
-    }
-}
-
-impl SlotTable {
-    pub(crate) fn new() -> Self {
-        let freed = CachePadded::new(Mutex::new(Vec::new()));
-        SlotTable { slots: Segments::new(), spilled: Segments::new(), freed }
-    }
-
-    #[inline]
-    pub(crate) fn slot(&self, index: u32) -> &Slot {
-        self.slots.get(index)
-    }
-
-    /// Takes a slot for a task that is being submitted; `None` when all are in use.
-    pub(crate) fn allocate(&self, from: &mut Allocation) -> Option<TaskRef> {
-        if from.free.len() <= AHEAD && from.free.len().is_multiple_of(AHEAD) {
-            self.refill(from);
-        }
-        let index = if let Some(index) = from.free.pop() {
-            if let Some(ahead) = from.free.len().checked_sub(AHEAD) {
-                let slot = self.slot(from.free[ahead]);
-                prefetch_for_write(slot);
-                prefetch_for_write(&slot.spill);
-            }
-            index
-        } else {
-            if from.made == Edge::MAX_SLOTS {
-                return None;
-            }
-            let index = from.made;
-            self.slots.grow(index, Slot::new);
-            from.made += 1;
-            index
-        };
-        let slot = self.slot(index);
-        self.give_back_spilled(slot, from);
-        slot.pending.store(SUBMITTING, Ordering::Relaxed);
-        slot.cancel.store(0, Ordering::Relaxed);
-        slot.ready.store(0, Ordering::Relaxed);
-        let generation = slot.generation.load(Ordering::Relaxed);
-        slot.generation.store(generation.wrapping_add(1), Ordering::Relaxed);
-        Some(TaskRef::new(index, generation))
-    }
-
-    /// Puts the slots that were given back under the `free` ones, which are taken first.
-    fn refill(&self, from: &mut Allocation) {
-        let Allocation { free, spare: freed, .. } = from;
-        std::mem::swap(freed, &mut *lock(&self.freed));
-        let ahead = freed.len().saturating_sub(AHEAD - free.len());
-        freed[ahead..].iter().for_each(|slot| self.prefetch_slot(*slot));
-        freed.append(free);
-        std::mem::swap(free, freed);
-    }
-
-    /// Fetches the line of a task that will be looked at soon.
-    #[inline]
-    pub(crate) fn prefetch(&self, task: TaskRef) {
-        if task != TaskRef::NONE {
-            self.prefetch_slot(task.slot());
-        }
-    }
-
-    /// Fetches the line of a task that will be run soon.
-    #[inline]
-    pub(crate) fn prefetch_slot(&self, slot: u32) {
-        prefetch_for_write(self.slot(slot));
-    }
-
-    /// Fetches the line of a task with what times and traces need.
-    #[inline]
-    pub(crate) fn prefetch_facts(&self, slot: u32) {
-        prefetch(&self.slot(slot).ready);
-    }
-
-    /// The spilled edges of the slot's former task; its predecessors have long left them.
-    pub(super) fn give_back_spilled(&self, slot: &Slot, to: &mut Allocation) {
-        let mut edge = slot.spill.load(Ordering::Relaxed);
-        while edge != u32::MAX {
-            let spilled = self.spilled.get(edge);
-            let next = spilled.chain.load(Ordering::Relaxed);
-            spilled.chain.store(to.free_spilled, Ordering::Relaxed);
-            to.free_spilled = edge;
-            edge = next;
-        }
-        slot.spill.store(u32::MAX, Ordering::Relaxed);
-    }
-
-    fn spill(&self, task: u32, from: &mut Allocation) -> Option<u32> {
-        let index = if from.free_spilled != u32::MAX {
-            let index = from.free_spilled;
-            from.free_spilled = self.spilled.get(index).chain.load(Ordering::Relaxed);
-            index
-        } else {
-            if from.made_spilled == Edge::MAX_SPILLED {
-                return None;
-            }
-            let index = from.made_spilled;
-            self.spilled.grow(index, || Spilled {
-                next: AtomicU32::new(0),
-                task: AtomicU32::new(0),
-                chain: AtomicU32::new(0),
-            });
-            from.made_spilled += 1;
-            index
-        };
-        let spilled = self.spilled.get(index);
-        let slot = self.slot(task);
-        spilled.task.store(task, Ordering::Relaxed);
-        spilled.chain.store(slot.spill.load(Ordering::Relaxed), Ordering::Relaxed);
-        slot.spill.store(index, Ordering::Relaxed);
-        Some(index)
-    }
-
-    /// The name of the task that is in `slot` now.
-    pub(crate) fn current(&self, slot: u32) -> TaskRef {
-        let head = self.slot(slot).head.load(Ordering::Relaxed);
-        TaskRef::new(slot, (head >> 32) as u32)
-    }
-
-    /// Whether `task` has ended. If so, its effects are visible to the caller.
-    pub(crate) fn has_ended(&self, task: TaskRef) -> bool {
-        let head = self.slot(task.slot()).head.load(Ordering::Acquire);
-        (head >> 32) as u32 != task.generation()
-    }
-
-    /// Makes `task` wait for `predecessor`; `made` counts the edges of `task` so far.
-    /// False when the predecessor has ended.
-    pub(crate) fn link(
-        &self,
-        predecessor: TaskRef,
-        task: TaskRef,
-        order_only: bool,
-        made: &mut u32,
-        from: &mut Allocation,
-    ) -> bool {
-        let head = &self.slot(predecessor.slot()).head;
-        let mut seen = head.load(Ordering::Acquire);
-        let has_ended = |seen: u64| (seen >> 32) as u32 != predecessor.generation();
-        if has_ended(seen) {
-            return false;
-        }
-        let (edge, next) = if *made < INLINE {
-            let edge = Edge::inline(task.slot(), *made, order_only);
-            (edge, &self.slot(task.slot()).next[*made as usize])
-        } else {
-            let spilled = self.spill(task.slot(), from).expect("fewer than 2^30 edges at once");
-            (Edge::spilled(spilled, order_only), &self.spilled.get(spilled).next)
-        };
-        loop {
-            if has_ended(seen) {
-                // A spilled edge stays in the task's chain and is given back with it.
-                return false;
-            }
-            next.store(seen as u32, Ordering::Relaxed);
-            let new = pack(predecessor.generation(), edge);
-            match head.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => {
-                    *made += 1;
-                    return true;
-                }
-                Err(now) => seen = now,
-            }
-        }
-    }
-
-    /// Where an edge leads: the successor, its slot, and the next edge of the list.
-    #[inline]
-    fn follow(&self, edge: Edge) -> (u32, &Slot, Edge) {
-        let (successor, slot, next) = match edge.place() {
-            Place::Inline { slot: successor, place } => {
-                let slot = self.slot(successor);
-                (successor, slot, &slot.next[place as usize])
-            }
-            Place::Spilled(index) => {
-                let spilled = self.spilled.get(index);
-                let successor = spilled.task.load(Ordering::Relaxed);
-                (successor, self.slot(successor), &spilled.next)
-            }
-        };
-        (successor, slot, Edge::from_bits(next.load(Ordering::Relaxed)))
-    }
-
-    /// Ends the task in `slot`: no edge can be added any more. Calls `ready` for each successor
-    /// that this makes ready. With a `failure`, successors that read its data are cancelled.
-    pub(crate) fn end(&self, slot: u32, failure: Option<u32>, mut ready: impl FnMut(u32, &Slot)) {
-        let head = &self.slot(slot).head;
-        let generation = (head.load(Ordering::Relaxed) >> 32) as u32;
-        let list = head.swap(pack(generation.wrapping_add(1), Edge::END), Ordering::AcqRel);
-        let mut edge = Edge::from_bits(list as u32);
-        while !edge.is_end() {
-            // Everything is read before the subtraction: after it, the successor may run, end,
-            // and its slot (which holds the edge) may be reused.
-            let (successor, target, next) = self.follow(edge);
-            if let Some(failure) = failure
-                && !edge.order_only()
-            {
-                target.cancel(failure);
-            }
-            if target.settle(1) {
-                ready(successor, target);
-            }
-            edge = next;
-        }
-    }
-
-    /// Calls `each` for the slots of those that wait for the end of the task in `slot`. Exact under
-    /// the submission lock, for a task that does not end meanwhile.
-    pub(crate) fn successors(&self, slot: u32, mut each: impl FnMut(u32)) {
-        let head = self.slot(slot).head.load(Ordering::Acquire);
-        let mut edge = Edge::from_bits(head as u32);
-        while !edge.is_end() {
-            let (successor, _, next) = self.follow(edge);
-            each(successor);
-            edge = next;
-        }
-    }
-
-    /// Calls `each` for every task that is submitted and has not ended, guards and recorded tasks
-    /// excepted. Some may end meanwhile; under the submission lock none is replaced.
-    pub(crate) fn unfinished(&self, from: &Allocation, mut each: impl FnMut(TaskRef, &Slot)) {
-        self.live(from, |task, slot| {
-            if !slot.is_guard() {
-                each(task, slot);
-            }
-        });
-    }
-
-    /// The same with guards.
-    pub(crate) fn live(&self, from: &Allocation, mut each: impl FnMut(TaskRef, &Slot)) {
-        for index in 0..from.made {
-            let slot = self.slot(index);
-            let now = (slot.head.load(Ordering::Acquire) >> 32) as u32;
-            // Allocation moves the generation that is next past the one that `head` shows.
-            let live = now.wrapping_add(1) == slot.generation.load(Ordering::Relaxed);
-            if live && !slot.is_node() {
-                each(TaskRef::new(index, now), slot);
-            }
-        }
-    }
-
-    /// Gives the slots of ended tasks back.
-    pub(crate) fn free(&self, slots: &[u32]) {
-        lock(&self.freed).extend_from_slice(slots);
     }
 }

@@ -59,7 +59,7 @@ impl Submitter {
     /// Whether a child that is about to be submitted, with these claims and after these tasks,
     /// waits for others than its siblings; an error if it has no parent or waits for that.
     pub(crate) fn check_child(
-        &self,
+        &mut self,
         inner: &Inner,
         task: &'static str,
         claims: &[Claim],

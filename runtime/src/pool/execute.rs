@@ -13,7 +13,7 @@ use crate::graph::{Join, Slot};
 use crate::replay::Uncounted;
 use crate::runtime::Inner;
 use crate::statistics::{KindWriter, LaneTotals};
-use crate::task::{Meta, TaskFailure};
+use crate::task::{BodyError, Meta, TaskFailure};
 use crate::trace::{LaneWriter, NameCache};
 
 /// Ended slots that a thread keeps before it gives them back in one go.
@@ -45,6 +45,7 @@ impl Context {
         Context { lane, writer, queue, spin, names, kinds, freed, ready, uncounted }
     }
 
+    #[inline]
     fn free(&mut self, inner: &Inner, slot: u32) {
         self.freed.push(slot);
         if self.freed.len() >= FREE_BATCH {
@@ -53,6 +54,7 @@ impl Context {
     }
 
     /// Gives all ended slots back, and counts what has ended.
+    #[cold]
     pub(crate) fn flush(&mut self, inner: &Inner) {
         self.count_ended(inner);
         if !self.freed.is_empty() {
@@ -83,14 +85,19 @@ fn error_text(error: &(dyn std::error::Error + Send + Sync)) -> String {
 }
 
 /// Runs `f`; a panic becomes its message. The payload's own drop may panic, too.
+#[inline]
 pub(crate) fn guarded<R>(f: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(f)).map_err(|payload| {
-        let message = panic_message(&*payload);
-        if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(second);
-        }
-        message
-    })
+    catch_unwind(AssertUnwindSafe(f)).map_err(told)
+}
+
+/// The message of a panic.
+#[cold]
+fn told(payload: Box<dyn Any + Send>) -> String {
+    let message = panic_message(&*payload);
+    if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        std::mem::forget(second);
+    }
+    message
 }
 
 /// Successors that the end of a task lets go. They come last submitted first; the first
@@ -100,7 +107,7 @@ pub(crate) struct Released<'a> {
     time: u64,
     next: Option<u32>,
     ready: &'a mut Vec<u32>,
-    abandoned: SmallVec<[u32; 8]>,
+    abandoned: Vec<u32>,
     /// The lane of the thread.
     lane: usize,
 }
@@ -108,7 +115,7 @@ pub(crate) struct Released<'a> {
 impl<'a> Released<'a> {
     #[inline]
     pub(crate) fn new(inner: &'a Inner, lane: usize, time: u64, ready: &'a mut Vec<u32>) -> Self {
-        Released { inner, time, next: None, ready, abandoned: SmallVec::new(), lane }
+        Released { inner, time, next: None, ready, abandoned: Vec::new(), lane }
     }
 
     #[inline]
@@ -129,15 +136,13 @@ impl<'a> Released<'a> {
     /// Ends the guards that nobody waits for any more, and tasks whose children have all ended;
     /// returns the task to run next.
     #[inline]
-    pub(crate) fn finish(mut self) -> Option<u32> {
-        if !self.abandoned.is_empty() {
-            self.end_abandoned();
-        }
-        self.next
+    pub(crate) fn finish(self) -> Option<u32> {
+        // By value: what never leaves its registers is not moved to memory.
+        if self.abandoned.is_empty() { self.next } else { self.end_abandoned() }
     }
 
     #[cold]
-    fn end_abandoned(&mut self) {
+    fn end_abandoned(mut self) -> Option<u32> {
         let mut guards = SmallVec::new();
         // The end of a parent may be that of a last child.
         while let Some(guard) = self.abandoned.pop() {
@@ -147,6 +152,7 @@ impl<'a> Released<'a> {
             }
         }
         self.inner.end_guards(guards);
+        self.next
     }
 
     fn end_parent(&mut self, parent: u32, failure: Option<u32>) {
@@ -208,6 +214,7 @@ impl Inner {
 
     /// Ends the task in `slot`, whose body ended at `time`, queues ready successors but the first,
     /// returns that.
+    #[inline]
     fn end(
         &self,
         slot: u32,
@@ -243,6 +250,7 @@ impl Inner {
 
     /// Runs the body of the task in `slot`; returns its failure, if it failed, and when it ended,
     /// or 0 if no times are taken.
+    #[inline]
     pub(crate) fn run_body(&self, slot: u32, context: &mut Context) -> (Option<u32>, u64) {
         let cell = &self.table.slot(slot).cell;
         let timed = self.takes_times();
@@ -253,21 +261,39 @@ impl Inner {
         // SAFETY: still the owner.
         let end = if timed { unsafe { self.body_ended(slot, start, context) } } else { 0 };
         self.totals(context.lane).task(end.saturating_sub(start));
-        let (panicked, message) = match result {
-            Ok(Ok(())) => return (None, end),
-            Ok(Err(error)) => (false, error_text(&*error)),
-            Err(message) => (true, message),
-        };
-        // SAFETY: still the owner.
-        let meta = unsafe { self.meta(self.table.slot(slot)) };
-        (Some(self.fail(slot, meta, panicked, message)), end)
+        match result {
+            Ok(Ok(())) => (None, end),
+            // SAFETY: still the owner.
+            Ok(Err(error)) => (Some(unsafe { self.body_failed(slot, Ok(error)) }), end),
+            // SAFETY: still the owner.
+            Err(message) => (Some(unsafe { self.body_failed(slot, Err(message)) }), end),
+        }
     }
 
+    /// The body of the task in `slot` has returned an error or panicked; returns the failure.
+    ///
+    /// # Safety
+    /// The calling thread owns the cell of the slot.
+    #[cold]
+    unsafe fn body_failed(&self, slot: u32, what: Result<BodyError, String>) -> u32 {
+        let (panicked, message) = match what {
+            Ok(error) => (false, error_text(&*error)),
+            Err(message) => (true, message),
+        };
+        // SAFETY: the caller's promise.
+        let meta = unsafe { self.meta(self.table.slot(slot)) };
+        self.fail(slot, meta, panicked, message)
+    }
+
+    #[inline]
     fn drop_claim(&self, slot: u32) {
         // SAFETY: this thread ends the task, so it owns the cell.
-        if unsafe { self.table.slot(slot).cell.is_clear() } {
-            return;
+        if !unsafe { self.table.slot(slot).cell.is_clear() } {
+            self.clear_claim(slot);
         }
+    }
+
+    fn clear_claim(&self, slot: u32) {
         // SAFETY: as above; the body was consumed.
         let cleared = guarded(|| unsafe { self.table.slot(slot).cell.clear() });
         debug_assert!(cleared.is_ok(), "the drop of a claim panicked");
@@ -302,6 +328,7 @@ impl Inner {
         });
     }
 
+    #[inline]
     pub(crate) fn totals(&self, lane: usize) -> &LaneTotals {
         &self.totals.lanes[lane]
     }

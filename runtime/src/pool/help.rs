@@ -43,7 +43,7 @@ impl Inner {
         condition: impl Fn() -> bool,
     ) -> bool {
         let ticket = point.enter();
-        let stop = || condition() || has_passed(deadline);
+        let stop = || condition() || has_passed(deadline) || self.unblock(&condition);
         let mut fresh = true;
         while !stop() {
             match self.worker_0() {
@@ -55,6 +55,20 @@ impl Inner {
         }
         point.leave(ticket);
         deadline.is_none() || condition()
+    }
+
+    /// If a scheduler keeps back all ready tasks, has it hand one out, unless the calling thread's
+    /// wait `is_over`: then it may submit what the scheduler waits for. Whoever goes idle lets
+    /// waiting threads look here. Returns false.
+    pub(super) fn unblock(&self, is_over: impl Fn() -> bool) -> bool {
+        if let Some(scheduler) = &self.ready.scheduler
+            && scheduler.is_stuck()
+            && !is_over()
+        {
+            scheduler.go_on();
+            self.sleep.wake(usize::MAX);
+        }
+        false
     }
 
     /// Worker 0, if a waiting thread may be it and none is.

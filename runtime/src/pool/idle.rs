@@ -16,9 +16,9 @@ use crate::trace::Recorder;
 const LOOKS: (u32, u32) = (64, 1024);
 /// A sleep shorter than this was not worth it: the thread looks longer the next time.
 const SHORT_SLEEP_NS: u64 = 200_000;
-/// Pauses of the processor between two looks, but for the first few: 2 to 4 microseconds. Each look takes a cache line
-/// from the thread that submits, which has to fetch it back; the longer the pause, the more
-/// tasks a look finds.
+/// Pauses of the processor between two looks, but for the first few: 2 to 4 microseconds. Each look
+/// takes a cache line from the thread that submits, which has to fetch it back; the longer the
+/// pause, the more tasks a look finds.
 const PAUSES: u32 = 150;
 /// A thread that comes back for tasks sooner than this got tiny ones: it pauses first.
 const TINY_NS: u64 = 800;
@@ -39,26 +39,26 @@ pub(crate) struct Spin {
     looks: u32,
     /// When tasks were last taken from another thread, on the recorder's clock.
     taken: Option<u64>,
+    /// Whether the last ones were few and tiny.
+    tiny: bool,
 }
 
 impl Spin {
     pub(crate) fn new() -> Self {
-        Spin { looks: LOOKS.0, taken: None }
-    }
-
-    fn pause() {
-        pause(PAUSES);
+        Spin { looks: LOOKS.0, taken: None, tiny: false }
     }
 
     /// The thread has done something else: nothing is known about the tasks that come.
     pub(crate) fn has_been_away(&mut self) {
-        self.taken = None;
+        (self.taken, self.tiny) = (None, false);
     }
 
     /// Lets the others prepare more tasks if the last ones were few and tiny.
     fn before_taking(&mut self, clock: &Recorder) {
-        if self.taken.take().is_some_and(|taken| clock.now().saturating_sub(taken) < TINY_NS) {
-            Self::pause();
+        let Some(taken) = self.taken.take() else { return };
+        self.tiny = clock.now().saturating_sub(taken) < TINY_NS;
+        if self.tiny {
+            pause(PAUSES);
         }
     }
 
@@ -162,6 +162,11 @@ pub(crate) fn idle(
     }
     context.flush(inner);
     inner.notify_ended();
+    if inner.ready.keeps_back() {
+        // It may be that nothing goes on before a thread that waits sees to it.
+        inner.guards.notify();
+        inner.external.notify();
+    }
     let found = look_or_sleep(inner, context, timed, deadline, stop);
     if timed {
         let end = inner.recorder.now();
@@ -188,7 +193,8 @@ fn look_or_sleep(
     loop {
         for turn in 0..spin.looks {
             if turn < YIELD_AFTER {
-                pause(glance(turn));
+                // Many tiny ones are best taken together.
+                pause(if spin.tiny { PAUSES } else { glance(turn) });
             } else {
                 std::thread::yield_now();
             }

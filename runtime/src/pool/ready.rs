@@ -25,6 +25,16 @@ impl Shared {
         Shared { scheduler, urgent: Ranked::new(), deferred: Ranked::new() }
     }
 
+    /// Whether ready tasks may be kept from workers that ask for one.
+    pub(crate) fn keeps_back(&self) -> bool {
+        self.scheduler.as_ref().is_some_and(|scheduler| !scheduler.any_worker())
+    }
+
+    /// Whether it keeps back all there are, and none runs.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.scheduler.as_ref().is_some_and(|scheduler| scheduler.is_stuck())
+    }
+
     /// Whether a thread that has made `slot` ready may run it next, past all others.
     #[inline]
     pub(crate) fn may_run_next(&self, slot: &Slot) -> bool {
@@ -65,7 +75,6 @@ impl Inner {
     /// Wakes sleeping workers for `count` tasks that were queued.
     #[inline]
     pub(crate) fn wake_for(&self, count: usize) {
-        let any = self.ready.scheduler.as_ref().is_none_or(|scheduler| scheduler.any_worker());
-        self.sleep.wake(if any { count } else { usize::MAX });
+        self.sleep.wake(if self.ready.keeps_back() { usize::MAX } else { count });
     }
 }

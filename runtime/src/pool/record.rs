@@ -5,7 +5,7 @@
 use super::Context;
 use crate::graph::Slot;
 use crate::runtime::Inner;
-use crate::task::Label;
+use crate::task::{Label, Meta};
 use crate::trace::{Cause, RawSpan, SpanKind};
 use crate::watchdog::Call;
 
@@ -88,8 +88,9 @@ impl Inner {
         context.kinds.record(kinds, kind, end.saturating_sub(start), delay);
         if self.recorder.enabled() {
             // SAFETY: the caller's promise.
-            let label = unsafe { self.meta(slot) }.label;
-            context.write(SpanKind::Task, Cause::None, kind, (start, end), label);
+            let Meta { label, sequence, .. } = unsafe { self.meta(slot) };
+            let (kind, name, cause, sequence) = (SpanKind::Task, kind, Cause::None, Some(sequence));
+            context.writer.write(RawSpan { kind, cause, name, start, end, label, sequence });
         }
         end
     }
@@ -112,7 +113,8 @@ impl Inner {
         self.recorder.starved(self.totals.clock.end(end));
         self.totals.wait_ends(cause, name, end.saturating_sub(start));
         if tracing {
-            let span = RawSpan { kind: SpanKind::Wait, cause, name: named, start, end, label };
+            let (kind, name, sequence) = (SpanKind::Wait, named, None);
+            let span = RawSpan { kind, cause, name, start, end, label, sequence };
             self.main_context().writer.write(span);
         }
         result
@@ -120,26 +122,20 @@ impl Inner {
 }
 
 impl Context {
-    fn write(
-        &mut self,
-        kind: SpanKind,
-        cause: Cause,
-        name: u32,
-        (start, end): (u64, u64),
-        label: Label,
-    ) {
-        self.writer.write(RawSpan { kind, cause, name, start, end, label });
+    fn write_idle(&mut self, cause: Cause, name: u32, start: u64, end: u64) {
+        let (kind, label, sequence) = (SpanKind::Idle, Label::default(), None);
+        self.writer.write(RawSpan { kind, cause, name, start, end, label, sequence });
     }
 
     /// Records an idle interval, whose cause is found when the trace is taken.
     pub(super) fn record_idle(&mut self, start: u64, end: u64) {
-        self.write(SpanKind::Idle, Cause::None, 0, (start, end), Label::default());
+        self.write_idle(Cause::None, 0, start, end);
     }
 
     /// Records that worker 0 was away.
     pub(super) fn record_away(&mut self, inner: &Inner, start: u64, end: u64) {
         let cause = Cause::MainBusy;
         let name = self.names.number(&inner.recorder, cause.label());
-        self.write(SpanKind::Idle, cause, name, (start, end), Label::default());
+        self.write_idle(cause, name, start, end);
     }
 }

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use crate::sync::{AtomicU32, Mutex, Ordering, Thread, current, fence, lock};
+use crate::sync::{AtomicU32, Mutex, Ordering, Thread, current, lock};
 
 /// Threads in the order in which they entered. Each entry has a ticket of its own, for a thread
 /// may be in the list twice.
@@ -28,16 +28,15 @@ impl Roster {
         self.len.load(Ordering::Relaxed) == 0
     }
 
-    /// Enters the calling thread, and fences: what it reads afterwards is newer than its entry.
+    /// Enters the calling thread. The caller fences: what it reads afterwards is newer than its
+    /// entry.
     pub(crate) fn enter(&self) -> u64 {
-        let ticket = self.change(|list| {
+        self.change(|list| {
             let ticket = list.tickets;
             list.tickets += 1;
             list.threads.push((ticket, current()));
             ticket
-        });
-        fence(Ordering::SeqCst);
-        ticket
+        })
     }
 
     /// Leaves the list; false when the entry was [taken](Self::take).

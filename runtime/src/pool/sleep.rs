@@ -11,8 +11,9 @@
 //! * Whoever makes work available publishes it, fences, and when `sleepers` is not empty takes
 //!   the youngest entry off the list and unparks its thread.
 //!
-//! *No lost wake-up*: both sides write, fence (`SeqCst`), then read the other's word. In the
-//! total order of the fences one comes first; the later side sees what the earlier one wrote.
+//! *No lost wake-up*: both sides write, fence ([`asymmetric`]: wakers pass often, sleepers
+//! seldom), then read the other's word. In the total order of the fences one comes first; the later
+//! side sees what the earlier one wrote.
 //! So either the thread's second look finds the work, or the waker sees the announcement. A
 //! thread that waits for a condition besides work (a [`WaitPoint`](super::WaitPoint)) has entered
 //! itself there before, and the same argument holds for that condition.
@@ -20,7 +21,7 @@
 //! wakes the next one.
 
 use super::roster::Roster;
-use crate::sync::{Deadline, Ordering, fence, park_until};
+use crate::sync::{Deadline, asymmetric, park_until};
 
 pub(crate) struct Sleep {
     sleepers: Roster,
@@ -39,6 +40,7 @@ impl Sleep {
         mut look: impl FnMut() -> Option<T>,
     ) -> Option<T> {
         let ticket = self.sleepers.enter();
+        asymmetric::heavy();
         loop {
             if let found @ Some(_) = look() {
                 if !self.sleepers.leave(ticket) {
@@ -56,7 +58,7 @@ impl Sleep {
     /// Wakes sleeping threads, at most `count`.
     #[inline]
     pub(crate) fn wake(&self, count: usize) {
-        fence(Ordering::SeqCst);
+        asymmetric::light();
         if !self.sleepers.is_empty() {
             self.sleepers.take(count);
         }
@@ -67,7 +69,7 @@ impl Sleep {
 mod model {
     use super::*;
     use crate::pool::WaitPoint;
-    use crate::sync::AtomicU32;
+    use crate::sync::{AtomicU32, Ordering};
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicBool;
     use loom::thread;

@@ -20,7 +20,9 @@ impl WaitPoint {
     /// The calling thread is unparked by each notification from now on. Returns what
     /// [`leave`](Self::leave) wants.
     pub(crate) fn enter(&self) -> u64 {
-        self.waiters.enter()
+        let ticket = self.waiters.enter();
+        fence(Ordering::SeqCst);
+        ticket
     }
 
     pub(crate) fn leave(&self, ticket: u64) {

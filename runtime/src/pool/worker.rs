@@ -78,7 +78,7 @@ pub(crate) fn stop(inner: &Inner, threads: Vec<JoinHandle<()>>) {
 }
 
 fn run_worker(inner: &Inner, context: &mut Context) {
-    let stop = || inner.may_quit();
+    let stop = || inner.may_quit() || inner.quits() && inner.unblock(|| false);
     loop {
         let found = find(inner, context);
         let Some(slot) = found.or_else(|| idle(inner, context, None, stop)) else { break };

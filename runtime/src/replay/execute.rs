@@ -24,6 +24,9 @@ use crate::pool::{Context, Released};
 use crate::runtime::Inner;
 use crate::task::Meta;
 
+/// Successors that are fetched before a body runs.
+const FETCHED: usize = 2;
+
 /// How many ends a thread may keep to itself.
 const COUNTED_AT: u32 = 64;
 
@@ -64,6 +67,8 @@ impl Inner {
         // SAFETY: one of its tasks has not ended, so it is busy.
         let instance = unsafe { &*instance };
         let facts = its.node();
+        // Whoever runs next; the body runs meanwhile.
+        instance.edges(&facts).take(FETCHED).for_each(|edge| self.table.prefetch_slot(edge.slot()));
         its.rearm(facts.predecessors);
         let (failure, end) = match its.cancelled_by().or_else(|| instance.cancelled_by()) {
             Some(failure) => {
@@ -81,7 +86,7 @@ impl Inner {
             self.table.end(slot, failure, |successor, its| released.add(successor, its));
         }
         // The list that `end` walks gives the last submitted successor first; so does this.
-        for edge in instance.edges(facts).rev() {
+        for edge in instance.edges(&facts).rev() {
             let target = self.table.slot(edge.slot());
             if let Some(failure) = failure
                 && !edge.order_only()
@@ -113,7 +118,7 @@ impl Inner {
         // replay have ended.
         let instance = unsafe { its.cell.repeated::<NodeJob>() }.instance;
         // SAFETY: one of its tasks has not ended, so it is busy.
-        unsafe { &*instance }.edges(its.node()).for_each(|edge| each(edge.slot()));
+        unsafe { &*instance }.edges(&its.node()).for_each(|edge| each(edge.slot()));
     }
 
     /// The facts about the task in `slot`.

@@ -10,9 +10,9 @@ use super::plan::{Plan, PlannedCrossing};
 use super::recording::Parameters;
 use super::{Binding, Bound, Parameter, ReplayError};
 use crate::access::{Handle, Mode};
-use crate::claims::Claims;
+use crate::claims::{Claim, Claims};
 use crate::error::{SubmitError, WaitError};
-use crate::graph::SUBMITTING;
+use crate::graph::{Crossing, SUBMITTING};
 use crate::runtime::{Inner, Runtime};
 use crate::submit::Submitter;
 use crate::sync::MutexGuard;
@@ -215,6 +215,10 @@ impl RecordedGraph {
             inner.memory.iter().for_each(|memory| memory.withdraw(bytes));
             return Err(SubmitError::TooManyTasks { task: NAME }.into());
         };
+        let follows = submitter.follows(&instance, self.claims.list());
+        if !follows {
+            submitter.uncover(inner);
+        }
         let sequence = submitter.count_submitted(inner, self.plan.tasks.len() as u64);
         let round = instance.begin(inner, sequence, self.batch, bytes, &mut self.data);
         if inner.takes_times() {
@@ -222,7 +226,10 @@ impl RecordedGraph {
                 submitter.kinds.note(&inner.recorder, kind.name, kind.bytes);
             }
         }
-        self.enter(inner, &mut submitter, &instance);
+        if !follows {
+            self.enter(inner, &mut submitter, &instance);
+            submitter.covered_by(&instance, self.claims.list());
+        }
         let ready = self.release(inner, &mut submitter, &instance);
         drop(submitter);
         inner.submitted_some(ready);
@@ -249,10 +256,7 @@ impl RecordedGraph {
     /// last.
     fn enter(&mut self, inner: &Inner, submitter: &mut Submitter, instance: &Instance) {
         let RecordedGraph { plan, claims, entered, .. } = self;
-        let list = claims.list();
-        for PlannedCrossing { parameter, handle, crossing } in &plan.crossings {
-            let Handle { index, epoch } = list[*parameter as usize].first();
-            let handle = Handle { index: index + handle, epoch };
+        for (handle, crossing) in crossed(plan, claims.list()) {
             let name = |task| instance.name(inner, task);
             submitter.cross(inner, handle, crossing, name, entered);
         }
@@ -267,15 +271,21 @@ impl RecordedGraph {
     ) -> usize {
         let mut queued = 0;
         let time = inner.time_if_taken();
+        // Then their slots need not be looked at, which are with whoever ran the tasks last.
+        let plain = time == 0 && self.plan.plain && inner.ready.scheduler.is_none();
         let mut queue = |index: u32| {
             let slot = instance.slots[index as usize];
+            queued += 1;
+            if plain {
+                return submitter.push_plain(slot);
+            }
             inner.note_ready(inner.table.slot(slot), time);
             submitter.push(inner, slot);
-            queued += 1;
         };
         // First those whose slots nobody has touched: what entered may end, and let others go.
+        let none_entered = self.entered.tasks.is_empty();
         for root in &self.plan.roots {
-            if self.entered.edges[*root as usize] == 0 {
+            if none_entered || self.entered.edges[*root as usize] == 0 {
                 queue(*root);
             }
         }
@@ -291,10 +301,24 @@ impl RecordedGraph {
     }
 }
 
+/// The handles of what a plan is bound to that its tasks use, and how.
+pub(super) fn crossed<'a>(
+    plan: &'a Plan,
+    claims: &'a [Claim],
+) -> impl Iterator<Item = (Handle, &'a Crossing)> {
+    plan.crossings.iter().map(|PlannedCrossing { parameter, handle, crossing }| {
+        let Handle { index, epoch } = claims[*parameter as usize].first();
+        (Handle { index: index + handle, epoch }, crossing)
+    })
+}
+
 impl Drop for RecordedGraph {
     fn drop(&mut self) {
         let inner = self.runtime.inner();
-        let left = inner.submitter().leave_instances(self.id);
+        let mut submitter = inner.submitter();
+        submitter.uncover(inner);
+        let left = submitter.leave_instances(self.id);
+        drop(submitter);
         left.iter().for_each(|instance| inner.give_back(instance));
     }
 }
@@ -344,6 +368,7 @@ impl Inner {
     /// Takes an instance out of the list whose graph has been dropped.
     pub(super) fn forget_instance(&self, instance: *const Instance) {
         let mut submitter = self.submitter();
+        submitter.uncover(self);
         let place = submitter.instances.iter().position(|it| Arc::as_ptr(it) == instance);
         let instance = place.map(|place| submitter.instances.swap_remove(place));
         drop(submitter);

@@ -141,6 +141,11 @@ impl Instance {
             };
             slots.push(task.slot());
         }
+        // Tasks that follow one another are neighbours: the processor fetches the next one.
+        slots.sort_unstable();
+        let mut places = vec![0; slots.len()];
+        plan.by_path().zip(&slots).for_each(|(task, slot)| places[task as usize] = *slot);
+        let slots = places;
         let edge = |edge: &super::plan::PlannedEdge| {
             let order = if edge.order_only { ORDER } else { 0 };
             slots[edge.to as usize] | order | if edge.alone { ALONE } else { 0 }
@@ -171,7 +176,9 @@ impl Instance {
             let slot = inner.table.slot(*slot);
             let (first, end) = (self.plan.first[index], self.plan.first[index + 1]);
             let predecessors = task.predecessors;
-            let facts = NodeFacts { first, edges: end - first, predecessors };
+            let edges = end - first;
+            let first = if edges == 1 { self.edges[first as usize] } else { first };
+            let facts = NodeFacts { first, edges, predecessors };
             // Without workers the order is that of the program.
             let priority = if inner.workers() == 0 { 0 } else { task.priority };
             slot.set_node(priority, task.named, facts);
@@ -187,14 +194,21 @@ impl Instance {
 
     /// Edges of a task.
     #[inline]
-    pub(super) fn edges(&self, facts: NodeFacts) -> impl DoubleEndedIterator<Item = SlotEdge> + '_ {
+    pub(super) fn edges<'a>(
+        &'a self,
+        facts: &'a NodeFacts,
+    ) -> impl DoubleEndedIterator<Item = SlotEdge> + 'a {
         let first = facts.first as usize;
-        self.edges[first..first + facts.edges as usize].iter().map(|bits| SlotEdge(*bits))
+        let edges = match facts.edges {
+            1 => std::slice::from_ref(&facts.first),
+            edges => &self.edges[first..first + edges as usize],
+        };
+        edges.iter().map(|bits| SlotEdge(*bits))
     }
 
-    /// The name of a task, as others know it.
+    /// The name of a task in this replay, as others know it; only of named tasks.
     pub(super) fn name(&self, inner: &Inner, task: u32) -> TaskRef {
-        inner.table.current(self.slots[task as usize])
+        inner.table.node_name(self.slots[task as usize], self.round())
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -275,6 +289,12 @@ impl Instance {
         let blame = &self.blame;
         // The first one stays.
         let _ = blame.compare_exchange(0, failure + 1, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Whether no task of the last replay failed or was cancelled.
+    pub(super) fn went_well(&self) -> bool {
+        let untouched = |word: &AtomicU32| word.load(Ordering::Relaxed) == 0;
+        untouched(&self.blame) && untouched(&self.cancel) && !self.marked.load(Ordering::Relaxed)
     }
 
     /// Cancels the tasks that have not started, with the lock held.

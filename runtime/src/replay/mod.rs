@@ -51,6 +51,7 @@
 //! a task, inside or outside, cancels what depends on it in that replay and in others.
 
 mod access;
+mod cover;
 mod error;
 mod execute;
 mod graph;
@@ -60,6 +61,7 @@ mod recording;
 mod survey;
 
 pub use access::{Binding, Bound, HandleCount, Parameter, Part, RecordedAccess, RecordedHandle};
+pub(crate) use cover::Cover;
 pub use error::ReplayError;
 pub(crate) use execute::Uncounted;
 pub(crate) use graph::{Entered, ReplayName};

@@ -56,6 +56,8 @@ pub(super) struct Plan {
     pub(super) roots: Box<[u32]>,
     pub(super) crossings: Box<[PlannedCrossing]>,
     pub(super) kinds: Box<[KindTotal]>,
+    /// Whether no task has a priority.
+    pub(super) plain: bool,
 }
 
 impl Plan {
@@ -94,6 +96,7 @@ impl Plan {
         }
         let roots = (0..tasks.len()).filter(|task| needs[*task].is_empty());
         Plan {
+            plain: tasks.iter().all(|task| task.priority == 0),
             first: first.into(),
             edges: edges.into(),
             roots: roots.map(|task| task as u32).collect(),
@@ -101,5 +104,20 @@ impl Plan {
             crossings: crossings.into(),
             kinds: kinds.into(),
         }
+    }
+
+    /// All tasks, each followed by the first of those that wait for it, unless that came before.
+    pub(super) fn by_path(&self) -> impl Iterator<Item = u32> + '_ {
+        let mut seen = vec![false; self.tasks.len()];
+        let mut starts = 0..self.tasks.len() as u32;
+        let mut next = None;
+        std::iter::from_fn(move || {
+            let task = next.take().or_else(|| starts.find(|task| !seen[*task as usize]))?;
+            seen[task as usize] = true;
+            let edges = self.first[task as usize]..self.first[task as usize + 1];
+            let after = self.edges[edges.start as usize..edges.end as usize].first();
+            next = after.map(|edge| edge.to).filter(|to| !seen[*to as usize]);
+            Some(task)
+        })
     }
 }

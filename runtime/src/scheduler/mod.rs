@@ -5,7 +5,7 @@
 //! | `work-stealing` (default) | in a queue per worker; idle workers take half of another's | oldest first; urgent tasks before, deferred ones after all others |
 //! | `priority` | in one queue | highest priority first, oldest among equals |
 //! | `fifo` | in one queue | oldest first |
-//! | `static` | per worker, by a [`Placement`] | exactly as placed |
+//! | `static` | per worker, by a [`Placement`], of a trace or of one's own | exactly as placed |
 //!
 //! Anything else can be had by implementing [`Scheduler`]. A central queue costs a lock per task,
 //! and each task that became ready wakes a worker if one sleeps: it is for comparisons, for
@@ -30,7 +30,8 @@ mod ranked;
 
 pub(crate) use central::ByPriority;
 pub use central::{Fifo, Priority};
-pub use placement::{Placement, PlacementError, Static};
+use placement::Static;
+pub use placement::{Placement, PlacementError};
 pub(crate) use ranked::Ranked;
 
 /// A ready task, as a scheduler sees it: to be handed out once.
@@ -95,11 +96,34 @@ pub trait Scheduler: Send + Sync {
     fn any_worker(&self) -> bool {
         true
     }
+
+    /// Whether tasks are ready, none runs, and no worker would be handed one. A thread that waits
+    /// asks for it, and if what it waits for has not come about calls
+    /// [`go_on`](Self::go_on).
+    fn is_stuck(&self) -> bool {
+        false
+    }
+
+    /// If it [is stuck](Self::is_stuck), hands out a ready task to whichever worker asks next.
+    fn go_on(&self) {}
+
+    /// `worker` will ask no more.
+    fn leaves(&self, _worker: usize) {}
+
+    /// How many tasks were handed out otherwise than planned.
+    fn displaced(&self) -> u64 {
+        0
+    }
 }
 
 /// A choice of scheduler; parsed from `work-stealing`, `priority` or `fifo`.
 #[derive(Default)]
-pub struct Schedule(pub(crate) Option<Box<dyn Scheduler>>);
+pub struct Schedule {
+    /// None for work stealing.
+    pub(crate) scheduler: Option<Box<dyn Scheduler>>,
+    /// For how many workers it is, if that is not left open.
+    pub(crate) workers: Option<usize>,
+}
 
 impl Schedule {
     /// The names that can be parsed.
@@ -111,7 +135,7 @@ impl Schedule {
     /// it comes to that. Those above 0 are urgent: workers take them first, highest first. Those
     /// below 0 are deferred until nothing else is ready.
     pub fn work_stealing() -> Self {
-        Schedule(None)
+        Self::default()
     }
 
     /// One queue, highest priority first, oldest first among equals.
@@ -124,20 +148,34 @@ impl Schedule {
         Self::custom(Fifo::default())
     }
 
-    /// Each task on the worker and in the order that `placement` says.
+    /// Each task on the worker and in the order that `placement` says. A runtime with another
+    /// number of workers is not built.
+    ///
+    /// Where that cannot be, the rest is kept: a task that has no place runs on any worker whose
+    /// next task is not ready; and while a thread outside the pool waits, nothing runs, and no
+    /// worker's next task is ready, the oldest ready task runs out of its turn, and those that
+    /// stand before it lose their places. A task that commutes and finds its data in use loses its
+    /// place, too. [`Runtime::displaced_tasks`] counts all of them.
+    ///
+    /// [`Runtime::displaced_tasks`]: crate::Runtime::displaced_tasks
     pub fn placed(placement: Placement) -> Self {
-        Self::custom(Static::new(placement))
+        let workers = Some(placement.workers().len());
+        Schedule { workers, ..Self::custom(Static::new(placement)) }
     }
 
     /// Any other.
     pub fn custom(scheduler: impl Scheduler + 'static) -> Self {
-        Schedule(Some(Box::new(scheduler)))
+        Schedule { scheduler: Some(Box::new(scheduler)), workers: None }
     }
 }
 
 impl std::fmt::Debug for Schedule {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Schedule(central)" } else { "Schedule(work-stealing)" })
+        f.write_str(if self.scheduler.is_some() {
+            "Schedule(central)"
+        } else {
+            "Schedule(work-stealing)"
+        })
     }
 }
 

@@ -262,6 +262,7 @@ fn add(total: &AtomicU64, value: u64) {
 }
 
 impl LaneTotals {
+    #[inline]
     pub(crate) fn task(&self, ns: u64) {
         add(&self.tasks, 1);
         add(&self.busy, ns);

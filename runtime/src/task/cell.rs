@@ -49,7 +49,10 @@ pub(crate) struct Job<A: Access, F> {
 }
 
 /// What a body ended with.
-pub(crate) type BodyResult = Result<(), Box<dyn Error + Send + Sync>>;
+pub(crate) type BodyResult = Result<(), BodyError>;
+
+/// What a body may return instead.
+pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
 /// A job that may be run any number of times. Dropping it does nothing.
 pub(crate) trait Repeated: Copy + Send + 'static {

@@ -15,7 +15,9 @@ use super::Keep;
 /// The value of [`Trace::format`] in every document.
 pub const FORMAT: &str = "millrace-trace";
 /// The version that this crate writes. Readers refuse a newer one.
-pub const VERSION: u32 = 3;
+///
+/// Version 3 brought the cause [`Memory`](Cause::Memory), version 4 [`Span::sequence`].
+pub const VERSION: u32 = 4;
 
 /// One recorded run: lanes, the spans on them, and marks common to all lanes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,6 +170,11 @@ pub struct Span {
     /// Index of the shard of the batch, where the task has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<u16>,
+    /// The task's place in submission order, counted from 0 over the life of the runtime
+    /// ([`TaskId::sequence`](crate::TaskId::sequence)). Documents before version 4 have none, nor
+    /// has a body that took 18 minutes or longer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes the field by reference")]
@@ -314,6 +321,7 @@ mod tests {
                 batch: Some(0),
                 layer: None,
                 shard: None,
+                sequence: Some(7),
             }],
             marks: vec![Mark { time: 1, kind: MarkKind::Batch, index: 0 }],
             dropped: 0,

@@ -160,7 +160,8 @@ impl Recorder {
             {
                 let (kind, label) = (SpanKind::Idle, Default::default());
                 let name = self.intern(cause.label());
-                spans.push(RawSpan { kind, cause, name, start, end: until, label });
+                let (end, sequence) = (until, None);
+                spans.push(RawSpan { kind, cause, name, start, end, label, sequence });
             }
             // A nested wait ends, and so is written, before the span that contains it.
             spans.sort_by_key(|span| (span.start, std::cmp::Reverse(span.end)));
@@ -210,6 +211,7 @@ fn finish(lane: u32, raw: RawSpan, since: u64) -> Span {
         batch: raw.label.batch,
         layer: raw.label.layer,
         shard: raw.label.shard,
+        sequence: raw.sequence,
     }
 }
 
@@ -248,7 +250,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn span(kind: SpanKind, start: u64, end: u64, cause: Cause, name: u32) -> RawSpan {
-        RawSpan { kind, cause, name, start, end, label: Label::default() }
+        RawSpan { kind, cause, name, start, end, label: Label::default(), sequence: None }
     }
 
     #[test]

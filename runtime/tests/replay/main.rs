@@ -6,6 +6,7 @@ mod common;
 
 mod cancelling;
 mod dropping;
+mod following;
 mod leases;
 mod programs;
 mod refusals;
