@@ -41,7 +41,13 @@ impl Claim {
         Handle { index: self.first, epoch: self.epoch }
     }
 
+    /// Whether one begins within the other, as all do that overlap: most do not.
     #[inline]
+    fn meets(&self, other: &Claim) -> bool {
+        (other.first.wrapping_sub(self.first) < self.count)
+            | (self.first.wrapping_sub(other.first) < other.count)
+    }
+
     fn overlaps(&self, other: &Claim) -> bool {
         let end = (self.first + self.count).min(other.first + other.count);
         self.first.max(other.first) < end
@@ -56,8 +62,8 @@ pub struct Claims {
     claims: SmallVec<[Claim; 8]>,
     /// Size of the memory behind all of them.
     bytes: u64,
-    /// Whether one of them commutes.
-    commutes: bool,
+    /// The modes among them, a bit for each.
+    modes: u8,
     leased: SmallVec<[usize; 4]>,
 }
 
@@ -66,7 +72,7 @@ impl Claims {
     #[inline]
     pub(crate) fn new(task: &'static str, runtime: u64) -> Self {
         let (claims, leased) = (SmallVec::new(), SmallVec::new());
-        Claims { task, runtime, claims, bytes: 0, commutes: false, leased }
+        Claims { task, runtime, claims, bytes: 0, modes: 0, leased }
     }
 
     /// Collects what `access` declares.
@@ -81,14 +87,17 @@ impl Claims {
     #[inline]
     pub(crate) fn check_conflicts(&self) -> Result<(), SubmitError> {
         let claims = self.list();
-        if claims.len() > 1 && claims.iter().any(|claim| claim.mode.writes()) {
-            // Tasks with very many accesses exist (a reduction); for them, sort instead of pairing.
-            let clash = if claims.len() <= 32 { pair(claims) } else { sweep(claims) };
-            if let Some((first, second)) = clash {
-                return Err(self.conflict(first, second));
-            }
+        if claims.len() > 1 && self.modes & !bit(Mode::Read) != 0 && may_clash(claims) {
+            return self.check();
         }
         Ok(())
+    }
+
+    #[cold]
+    fn check(&self) -> Result<(), SubmitError> {
+        let claims = self.list();
+        let clash = if claims.len() <= PAIRED { pair(claims) } else { sweep(claims) };
+        clash.map_or(Ok(()), |(first, second)| Err(self.conflict(first, second)))
     }
 
     /// Forgets what was declared.
@@ -96,12 +105,13 @@ impl Claims {
         self.claims.clear();
         self.leased.clear();
         self.bytes = 0;
-        self.commutes = false;
+        self.modes = 0;
     }
 
     /// Turns accesses that commute into ones that write.
     pub(crate) fn order_all(&mut self) {
-        if std::mem::take(&mut self.commutes) {
+        if self.modes & bit(Mode::Commute) != 0 {
+            self.modes = self.modes & !bit(Mode::Commute) | bit(Mode::Write);
             let commuting = self.claims.iter_mut().filter(|claim| claim.mode == Mode::Commute);
             commuting.for_each(|claim| claim.mode = Mode::Write);
         }
@@ -110,7 +120,7 @@ impl Claims {
     /// The handles that it commutes on, if there are such.
     #[inline]
     pub(crate) fn commuting(&self) -> Option<impl Iterator<Item = u32>> {
-        self.commutes.then(|| {
+        (self.modes & bit(Mode::Commute) != 0).then(|| {
             let commuting = self.claims.iter().filter(|claim| claim.mode == Mode::Commute);
             commuting.flat_map(|claim| claim.first..claim.first + claim.count)
         })
@@ -161,7 +171,7 @@ impl Claims {
         let Range { start: first, end } = range;
         self.claims.push(Claim { first, count: end - first, epoch, mode });
         self.bytes += bytes as u64;
-        self.commutes |= mode == Mode::Commute;
+        self.modes |= bit(mode);
     }
 
     /// True the first time that it is called with `key` for this task: one task takes one lease
@@ -175,7 +185,6 @@ impl Claims {
         first
     }
 
-    #[cold]
     fn conflict(&self, first: usize, second: usize) -> SubmitError {
         let (first, second) = (first.min(second), first.max(second));
         SubmitError::Conflict {
@@ -188,8 +197,28 @@ impl Claims {
     }
 }
 
-/// Two claims of one handle, with a write among them: looks at each pair.
+fn bit(mode: Mode) -> u8 {
+    1 << mode as u8
+}
+
+/// Tasks with very many accesses exist (a reduction); for them, sorting is less than pairing.
+const PAIRED: usize = 32;
+
+/// Whether a closer look is needed.
 #[inline]
+fn may_clash(claims: &[Claim]) -> bool {
+    let mut met = claims.len() > PAIRED;
+    let mut rest = claims;
+    while let [before @ .., last] = rest
+        && !met
+    {
+        met = before.iter().fold(false, |met, claim| met | claim.meets(last));
+        rest = before;
+    }
+    met
+}
+
+/// Two claims of one handle, with a write among them: looks at each pair.
 fn pair(claims: &[Claim]) -> Option<(usize, usize)> {
     for (second, b) in claims.iter().enumerate().skip(1) {
         for (first, a) in claims[..second].iter().enumerate() {

@@ -52,6 +52,16 @@ impl Entry {
         }
     }
 
+    /// Forgets all; keeps memory that is not much.
+    pub(super) fn clear(&mut self) {
+        if self.readers.capacity() > PRUNE_FIRST as usize {
+            *self = Entry::new(0);
+        } else {
+            self.written_by(TaskRef::NONE);
+            self.epoch = 0;
+        }
+    }
+
     #[inline]
     pub(super) fn read_by(&mut self, task: TaskRef, is_needless: impl Fn(TaskRef) -> bool) {
         if self.readers.len() as u32 >= self.prune_at {

@@ -43,7 +43,7 @@ impl HandleTable {
     /// Takes indices back. The next owner finds no history.
     pub(crate) fn release(&mut self, range: Range<u32>) {
         for entry in &mut self.entries[range.start as usize..range.end as usize] {
-            *entry = Entry::new(0);
+            entry.clear();
         }
         if range.start != range.end {
             self.free.push(range);
