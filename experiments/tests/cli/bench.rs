@@ -31,28 +31,34 @@ fn rows_have_the_peers_of_the_same_sitting() {
     program(
         folder.path(),
         "taskflow",
-        "echo other $3 body=$2 w=$1 n=10 total=1000000 min=1 max=2 submit=7",
+        "echo other $3 body=$2 w=$1 n=10 total=1000000 min=1 max=2 submit=7\n\
+         echo taskflow-rerun $3 body=$2 w=$1 n=10 total=1000000 min=1 max=2 submit=3",
     );
     let output = millrace(folder.path(), &[&QUICK[..], &["--peers", ".", "--json"]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     let rows = json(&text(&output.stdout));
     let rows = rows.as_array().expect("rows");
-    assert_eq!(rows.len(), 2);
-    for (row, (scenario, tasks)) in rows.iter().zip([("cholesky32", 5984), ("grid", 90_000)]) {
+    assert_eq!(rows.len(), 4);
+    let scenarios = [("cholesky32", 5984), ("grid", 90_000)];
+    let expected = scenarios.into_iter().flat_map(|it| [(it, false), (it, true)]);
+    for (row, ((scenario, tasks), replay)) in rows.iter().zip(expected) {
         assert_eq!((&row["scenario"], &row["tasks"]), (&scenario.into(), &tasks.into()));
         assert_eq!((&row["workers"], &row["body_ns"]), (&2.into(), &0.into()));
-        assert_eq!(row["replay"], false);
+        assert_eq!(row["replay"], replay);
         let ours = row["ns_per_task"].as_f64().expect("a number");
         let submit = row["submit_ns_per_task"].as_f64().expect("a number");
         assert!(ours > 0.0 && submit > 0.0);
-        let other = &row["peers"]["other"];
-        assert_eq!(other["submit_ns_per_task"], 7.0);
-        let ratio = other["ratio"].as_f64().expect("a number");
+        // What builds its graph each time is no peer of a replay.
+        assert_eq!(row["peers"]["other"].is_null(), replay, "{row}");
+        let peer = &row["peers"]["taskflow-rerun"];
+        assert_eq!(peer["submit_ns_per_task"], 3.0);
+        let ratio = peer["ratio"].as_f64().expect("a number");
         assert!((ratio * ours / 1e6 - 1.0).abs() < 1e-9, "{row}");
     }
     let output = millrace(folder.path(), &[&QUICK[..], &["--peers", "."]].concat());
     let table = text(&output.stdout);
     assert!(table.contains("2 workers, empty bodies") && table.contains("other"), "{table}");
+    assert!(table.contains("grid, replayed"), "{table}");
 }
 
 #[test]
