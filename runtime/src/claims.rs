@@ -17,15 +17,9 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Its handles and their mode.
-    pub(crate) fn handles(self) -> impl Iterator<Item = (Handle, Mode)> {
-        (self.first..self.first + self.count)
-            .map(move |index| (Handle { index, epoch: self.epoch }, self.mode))
-    }
-
     /// Its handles.
     #[inline]
-    pub(crate) fn each(&self) -> impl Iterator<Item = Handle> + use<> {
+    pub(crate) fn handles(&self) -> impl Iterator<Item = Handle> + use<> {
         let epoch = self.epoch;
         (self.first..self.first + self.count).map(move |index| Handle { index, epoch })
     }
@@ -122,7 +116,7 @@ impl Claims {
     pub(crate) fn commuting(&self) -> Option<impl Iterator<Item = u32>> {
         (self.modes & bit(Mode::Commute) != 0).then(|| {
             let commuting = self.claims.iter().filter(|claim| claim.mode == Mode::Commute);
-            commuting.flat_map(|claim| claim.first..claim.first + claim.count)
+            commuting.flat_map(|claim| claim.handles().map(|handle| handle.index))
         })
     }
 

@@ -42,21 +42,22 @@ fn a_trace_can_be_drawn_again() {
     assert_svg(&folder.path().join("two.svg"), &["ring(3)/advanced", "worker 1"]);
 }
 
+/// What each of two epochs came to, in a folder of its own.
+fn epochs(more: &[&str]) -> serde_json::Value {
+    let folder = tempfile::tempdir().expect("temporary directory");
+    let arguments = [&["--epochs", "2", "--json"], more].concat();
+    let output = binary("double-advanced", &arguments)
+        .current_dir(folder.path())
+        .output()
+        .expect("it starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    json(&text(&output.stdout))[0]["result"]["epochs"].clone()
+}
+
 #[test]
 fn the_weights_do_not_depend_on_the_workers() {
-    let accuracies: Vec<serde_json::Value> = ["0", "1", "3"]
-        .into_iter()
-        .map(|workers| {
-            let folder = tempfile::tempdir().expect("temporary directory");
-            let arguments = ["--samples", "105", "--epochs", "2", "--workers", workers, "--json"];
-            let output = binary("double-advanced", &arguments)
-                .current_dir(folder.path())
-                .output()
-                .expect("it starts");
-            assert!(output.status.success(), "{}", text(&output.stderr));
-            json(&text(&output.stdout))[0]["result"]["epochs"].clone()
-        })
-        .collect();
+    let accuracies =
+        ["0", "1", "3"].map(|workers| epochs(&["--samples", "105", "--workers", workers]));
     assert_eq!(accuracies[0], accuracies[1]);
     assert_eq!(accuracies[0], accuracies[2]);
 }
@@ -178,26 +179,12 @@ fn the_schedule_of_a_trace_is_followed_task_by_task() {
 
 #[test]
 fn the_weights_do_not_depend_on_the_scheduler_and_the_windows() {
-    let folder = tempfile::tempdir().expect("temporary directory");
-    let accuracies: Vec<serde_json::Value> = [
+    let accuracies = [
         &["--scheduler", "work-stealing"][..],
         &["--scheduler", "priority", "--memory-window", "100K"],
         &["--scheduler", "fifo", "--window", "3"],
     ]
-    .iter()
-    .enumerate()
-    .map(|(index, more)| {
-        let out = index.to_string();
-        let arguments =
-            ["--samples", "50", "--epochs", "2", "--workers", "2", "--json", "--out", &out];
-        let output = binary("double-advanced", &[&arguments[..], more].concat())
-            .current_dir(folder.path())
-            .output()
-            .expect("it starts");
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        json(&text(&output.stdout))[0]["result"]["epochs"].clone()
-    })
-    .collect();
+    .map(|more| epochs(&[&["--samples", "50", "--workers", "2", "--out", "run"], more].concat()));
     assert_eq!(accuracies[0], accuracies[1]);
     assert_eq!(accuracies[0], accuracies[2]);
 }

@@ -47,8 +47,8 @@
 //! Tasks may be submitted before, between and after replays; the dependencies between them and
 //! the graph's tasks are those that there would be if all were submitted one by one. Tasks that
 //! [commute](crate::Mode::Commute) inside of a recording keep the order in which they were
-//! recorded. A failure of
-//! a task, inside or outside, cancels what depends on it in that replay and in others.
+//! recorded. A failure of a task, inside or outside, cancels what depends on it in that replay and
+//! in others.
 
 mod access;
 mod cover;

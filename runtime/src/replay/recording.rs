@@ -1,6 +1,7 @@
 //! Recording: tasks are described once, and their dependencies inferred.
 #![allow(unsafe_code, reason = "bodies borrow what the replay was granted")]
 
+use std::iter::repeat;
 use std::panic::Location;
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use super::graph::{AnyBinding, Given};
 use super::plan::{KindTotal, Plan, Planned, PlannedCrossing};
 use super::{Binding, Bound, Parameter, RecordedAccess, RecordedGraph};
 use crate::access::Mode;
-use crate::claims::Claims;
+use crate::claims::{Claim, Claims};
 use crate::error::SubmitError;
 use crate::graph::{Crossing, HandleTable, TaskRef};
 use crate::runtime::{Runtime, next_id};
@@ -134,7 +135,8 @@ impl Recording {
     /// Infers what `task` needs from its claims, and notes how it uses the handles.
     fn infer(&mut self, task: u32, claims: &Claims) -> Vec<(u32, bool)> {
         let mut needs = Vec::new();
-        for (handle, mode) in claims.list().iter().flat_map(|claim| claim.handles()) {
+        let modes = |claim: &Claim| claim.handles().zip(repeat(claim.mode()));
+        for (handle, mode) in claims.list().iter().flat_map(modes) {
             let mut need =
                 |need: crate::graph::Need| needs.push((need.task.slot(), need.order_only));
             self.handles.claim(handle, mode, TaskRef::numbered(task), |_| false, &mut need);

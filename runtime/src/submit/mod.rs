@@ -114,7 +114,7 @@ impl Submitter {
     #[inline]
     fn foresee(&self, inner: &Inner, claims: &[Claim]) {
         for claim in claims.iter().take(PREFETCHED) {
-            for handle in claim.each().take(PREFETCHED) {
+            for handle in claim.handles().take(PREFETCHED) {
                 self.handles.foresee(handle, claim.mode(), |task| inner.table.prefetch(task));
             }
         }
@@ -136,7 +136,7 @@ impl Submitter {
         let Submitter { handles, failures, allocation, needs, .. } = self;
         let table = &inner.table;
         for claim in claims {
-            for handle in claim.each() {
+            for handle in claim.handles() {
                 let needless = |task| table.has_ended(task) && failures.spoilt_by(task).is_none();
                 handles.claim(handle, claim.mode(), task, needless, |need| needs.add(need));
             }
@@ -144,9 +144,6 @@ impl Submitter {
         explicit.into_iter().for_each(|need| needs.add(need));
         let (slot, found, mut edges) = (table.slot(task.slot()), needs.len(), 0);
         slot.announce(found);
-        if found == 0 {
-            return true;
-        }
         for need in needs.drain() {
             if !table.link(need.task, task, need.order_only, &mut edges, allocation)
                 && !need.order_only
@@ -249,12 +246,14 @@ impl Submitter {
         mut each: impl FnMut(TaskRef),
     ) {
         self.uncover(inner);
-        for (handle, mode) in claims.iter().flat_map(|claim| claim.handles()) {
-            self.handles.preview(handle, mode, |task| {
-                if !inner.table.has_ended(task) {
-                    each(task);
-                }
-            });
+        for claim in claims {
+            for handle in claim.handles() {
+                self.handles.preview(handle, claim.mode(), |task| {
+                    if !inner.table.has_ended(task) {
+                        each(task);
+                    }
+                });
+            }
         }
     }
 
