@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use millrace_nn::layer::{Conv2d, Dense, MaxPool2d, Relu};
-use millrace_nn::{LayerKind, Matrix, Network, SoftmaxCrossEntropy, gemm};
+use millrace_nn::{LayerKind, Matrix, Network, Shape, SoftmaxCrossEntropy, gemm};
 
 fn values(len: usize) -> Vec<f32> {
     (0..len).map(|i| (i * 7919 % 1009) as f32 / 1009.0 - 0.5).collect()
@@ -33,7 +33,9 @@ fn layers(criterion: &mut Criterion) {
                 LayerKind::MaxPool2d(layer) if network_name == "reference" => {
                     max_pool2d(criterion, &name, layer, [inputs, outputs]);
                 }
-                LayerKind::Relu if network_name == "reference" => relu(criterion, &name, inputs),
+                LayerKind::Relu if network_name == "reference" => {
+                    relu(criterion, &name, node.output())
+                }
                 _ => {}
             }
         }
@@ -119,11 +121,12 @@ fn max_pool2d(
     });
 }
 
-fn relu(criterion: &mut Criterion, name: &str, inputs: usize) {
-    let (y, mut values) = (values(inputs), values(inputs));
+fn relu(criterion: &mut Criterion, name: &str, shape: Shape) {
+    let relu = Relu::new(shape);
+    let (y, mut values) = (values(shape.len()), values(shape.len()));
     let mut group = criterion.benchmark_group(name);
-    group.bench_function("forward", |bencher| bencher.iter(|| Relu.forward(&mut values)));
-    group.bench_function("backward", |bencher| bencher.iter(|| Relu.backward(&y, &mut values)));
+    group.bench_function("forward", |bencher| bencher.iter(|| relu.forward(&mut values)));
+    group.bench_function("backward", |bencher| bencher.iter(|| relu.backward(&y, &mut values)));
 }
 
 criterion_group! {

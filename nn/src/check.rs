@@ -1,8 +1,13 @@
 //! What the tests of the layers share.
 
+use std::sync::Arc;
+
 use proptest::prelude::Strategy;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use crate::Shape;
+use crate::layer::{Alone, Layer, Mode};
 
 /// `len` numbers between -1 and 1 that depend on `seed` alone.
 pub(crate) fn numbers(len: usize, seed: u8) -> Vec<f64> {
@@ -36,5 +41,45 @@ pub(crate) fn assert_close(got: &[f64], wanted: &[f64], tolerance: f64) {
     for (i, (got, wanted)) in got.iter().zip(wanted).enumerate() {
         let scale = wanted.abs().max(1.0);
         assert!((got - wanted).abs() <= tolerance * scale, "value {i}: got {got}, wanted {wanted}");
+    }
+}
+
+/// Fails when a gradient of `layer`, for `samples` samples of these shapes, is not the slope of what
+/// it computes forward in training.
+#[track_caller]
+pub(crate) fn check_gradients(layer: Arc<dyn Layer<f64>>, inputs: &[Shape], samples: usize) {
+    let draw = |len: usize, seed: usize| numbers(len, seed as u8);
+    let x: Vec<Vec<f64>> =
+        inputs.iter().enumerate().map(|(i, shape)| draw(samples * shape.len(), i)).collect();
+    let parameters: Vec<Vec<f64>> =
+        layer.parameters().iter().enumerate().map(|(i, p)| draw(p.len(), 100 + i)).collect();
+    let dy = draw(samples * layer.output().len(), 200);
+    let alone = |parameters: &[Vec<f64>]| Alone::new(layer.clone(), inputs, parameters.to_vec());
+    let forward = |alone: &mut Alone<f64>, x: &[Vec<f64>]| {
+        let x: Vec<&[f64]> = x.iter().map(Vec::as_slice).collect();
+        alone.forward(Mode::train(7), &x)
+    };
+    let loss = |x: &[Vec<f64>], parameters: &[Vec<f64>]| {
+        let y = forward(&mut alone(parameters), x);
+        y.iter().zip(&dy).map(|(y, dy)| y * dy).sum::<f64>()
+    };
+    let mut tried = alone(&parameters);
+    forward(&mut tried, &x);
+    let gradients = tried.backward(&dy);
+    for i in 0..x.len() {
+        let wanted = slope(&x[i], |values| {
+            let mut x = x.clone();
+            x[i] = values.to_vec();
+            loss(&x, &parameters)
+        });
+        assert_close(&gradients.x[i], &wanted, 1e-6);
+    }
+    for i in 0..parameters.len() {
+        let wanted = slope(&parameters[i], |values| {
+            let mut parameters = parameters.clone();
+            parameters[i] = values.to_vec();
+            loss(&x, &parameters)
+        });
+        assert_close(&gradients.parameters[i], &wanted, 1e-6);
     }
 }

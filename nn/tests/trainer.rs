@@ -164,7 +164,7 @@ fn forward(network: &Network, mut parameters: &[f32], images: &[f32]) -> (Vec<Ve
         match node.kind() {
             LayerKind::Relu => {
                 y.clone_from(&x);
-                Relu.forward(&mut y);
+                Relu::new(node.output()).forward(&mut y);
             }
             LayerKind::Conv2d(layer) => {
                 layer.forward(&x, weights, bias, &mut y, &mut vec![0.0; layer.scratch_len()]);
@@ -199,7 +199,7 @@ fn backward(
         match node.kind() {
             LayerKind::Relu => {
                 dx = dy;
-                Relu.backward(&values[i + 1], &mut dx);
+                Relu::new(node.output()).backward(&values[i + 1], &mut dx);
             }
             LayerKind::Conv2d(layer) => {
                 let mut scratch = vec![0.0; layer.scratch_len()];

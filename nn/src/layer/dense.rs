@@ -5,6 +5,7 @@
 //! where they are; for many samples and a large layer, packing pays and [`gemm`] does the work. The
 //! choice depends on the sizes alone.
 
+use super::{Backward, Forward, Layer, Parameter, Uses};
 use crate::kernel::{Blocked, Kernel, Unit, block_len, combine_rows, dispatch, dots, take};
 use crate::{Element, Matrix, NnError, Shape, gemm};
 
@@ -90,7 +91,7 @@ impl Dense {
             let weights = Matrix::new(weights, self.outputs, self.inputs);
             gemm(Matrix::new(x, samples, self.inputs), weights.transposed(), true, y);
         } else {
-            dispatch(Forward { layer: *self, x, weights, bias, y });
+            dispatch(Product { layer: *self, x, weights, bias, y });
         }
     }
 
@@ -162,7 +163,49 @@ impl Dense {
     }
 }
 
-struct Forward<'a, E> {
+impl<E: Element> Layer<E> for Dense {
+    fn kind(&self) -> &'static str {
+        "dense"
+    }
+
+    fn output(&self) -> Shape {
+        self.output()
+    }
+
+    fn parameters(&self) -> Vec<Parameter> {
+        let fans = [self.inputs, self.outputs];
+        vec![
+            Parameter::weight(&[self.outputs, self.inputs], fans),
+            Parameter::bias(self.outputs, fans),
+        ]
+    }
+
+    fn uses(&self) -> Uses {
+        Uses { x: true, y: false }
+    }
+
+    fn scratch_len(&self, samples: usize) -> usize {
+        self.scratch_len(samples)
+    }
+
+    fn flops(&self) -> u64 {
+        self.flops()
+    }
+
+    fn forward(&self, io: Forward<'_, E>) {
+        self.forward(io.x[0], io.parameters[0], io.parameters[1], io.y);
+    }
+
+    fn backward(&self, io: Backward<'_, '_, E>) {
+        let [dweights, dbias] = io.dparameters else { panic!("dense: two gradients") };
+        self.backward_weights(io.x[0], io.dy, dweights, dbias, io.scratch);
+        if !io.dx[0].is_empty() {
+            self.backward_data(io.dy, io.parameters[0], io.dx[0], io.scratch);
+        }
+    }
+}
+
+struct Product<'a, E> {
     layer: Dense,
     x: &'a [E],
     weights: &'a [E],
@@ -170,7 +213,7 @@ struct Forward<'a, E> {
     y: &'a mut [E],
 }
 
-impl<E: Element> Kernel for Forward<'_, E> {
+impl<E: Element> Kernel for Product<'_, E> {
     type Output = ();
 
     #[inline(always)]
@@ -237,8 +280,9 @@ impl<E: Element> Kernel for BackwardWeights<'_, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{assert_close, numbers, slope};
+    use crate::check::{assert_close, check_gradients, numbers, slope};
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(48))]
@@ -268,6 +312,15 @@ mod tests {
             layer.backward_weights(&x, &dy, &mut dweights, &mut dbias, &mut scratch);
             assert_close(&dweights, &slope(&weights, |weights| loss(&x, weights, &bias)), 1e-6);
             assert_close(&dbias, &slope(&bias, |bias| loss(&x, &weights, bias)), 1e-6);
+        }
+    }
+
+    #[test]
+    fn as_a_layer_its_gradients_match_finite_differences() {
+        for (inputs, outputs, samples) in [(1, 1, 1), (7, 3, 2), (5, 17, 3)] {
+            let input = Shape::Features(inputs);
+            let layer = DenseConfig::new(outputs).build("dense", input).unwrap();
+            check_gradients(Arc::new(layer), &[input], samples);
         }
     }
 

@@ -1,18 +1,26 @@
 //! Rectified linear unit.
 
-use crate::Element;
+use super::{Backward, Forward, Layer, Uses};
 use crate::kernel::{Kernel, Unit, dispatch};
+use crate::{Element, Shape};
 
 /// `max(x, 0)`, value by value, for any shape. It has no settings and no parameters, and works in
 /// place in both directions: nobody needs its input, nor the gradient by its output, afterwards.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Relu;
+#[derive(Clone, Copy, Debug)]
+pub struct Relu {
+    shape: Shape,
+}
 
 impl Relu {
+    /// The layer for samples of any shape.
+    pub const fn new(shape: Shape) -> Self {
+        Self { shape }
+    }
+
     /// Replaces each value by `max(value, 0)`. Not a number stays what it is, so that it shows in
     /// the loss.
     pub fn forward<E: Element>(&self, values: &mut [E]) {
-        dispatch(Forward { values });
+        dispatch(Rectify { values });
     }
 
     /// Turns the gradient by the output `y` into that by the input: where `y` is not above 0, it
@@ -22,15 +30,41 @@ impl Relu {
     /// When the lengths differ.
     pub fn backward<E: Element>(&self, y: &[E], gradient: &mut [E]) {
         assert_eq!(y.len(), gradient.len(), "relu: length of the gradient");
-        dispatch(Backward { y, gradient });
+        dispatch(Gate { y, gradient });
     }
 }
 
-struct Forward<'a, E> {
+impl<E: Element> Layer<E> for Relu {
+    fn kind(&self) -> &'static str {
+        "relu"
+    }
+
+    fn output(&self) -> Shape {
+        self.shape
+    }
+
+    fn uses(&self) -> Uses {
+        Uses { x: false, y: true }
+    }
+
+    fn in_place(&self) -> bool {
+        true
+    }
+
+    fn forward(&self, io: Forward<'_, E>) {
+        self.forward(io.y);
+    }
+
+    fn backward(&self, io: Backward<'_, '_, E>) {
+        self.backward(io.y, io.dx[0]);
+    }
+}
+
+struct Rectify<'a, E> {
     values: &'a mut [E],
 }
 
-impl<E: Element> Kernel for Forward<'_, E> {
+impl<E: Element> Kernel for Rectify<'_, E> {
     type Output = ();
 
     #[inline(always)]
@@ -60,12 +94,12 @@ fn gate<E: Element>(y: E, gradient: E) -> E {
     if y > E::zero() { gradient } else { E::zero() }
 }
 
-struct Backward<'a, E> {
+struct Gate<'a, E> {
     y: &'a [E],
     gradient: &'a mut [E],
 }
 
-impl<E: Element> Kernel for Backward<'_, E> {
+impl<E: Element> Kernel for Gate<'_, E> {
     type Output = ();
 
     #[inline(always)]
@@ -84,30 +118,24 @@ impl<E: Element> Kernel for Backward<'_, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{assert_close, numbers, slope};
+    use crate::check::check_gradients;
+    use std::sync::Arc;
 
     #[test]
-    fn gradient_matches_finite_differences() {
-        let (x, dy) = (numbers(50, 1), numbers(50, 2));
-        let forward = |x: &[f64]| {
-            let mut y = x.to_vec();
-            Relu.forward(&mut y);
-            y
-        };
-        let mut dx = dy.clone();
-        Relu.backward(&forward(&x), &mut dx);
-        let loss = |x: &[f64]| forward(x).iter().zip(&dy).map(|(y, dy)| y * dy).sum();
-        assert_close(&dx, &slope(&x, loss), 1e-6);
+    fn gradients_match_finite_differences() {
+        let shape = Shape::image(3, 2, 5);
+        check_gradients(Arc::new(Relu::new(shape)), &[shape], 3);
     }
 
     #[test]
     fn not_a_number_passes_and_zero_has_no_slope() {
+        let relu = Relu::new(Shape::Features(1));
         let mut values = [f32::NAN, 0.0, -1.0];
-        Relu.forward(&mut values);
+        relu.forward(&mut values);
         assert!(values[0].is_nan());
         assert_eq!(values[1..], [0.0, 0.0]);
         let mut gradient = [5.0f32, 5.0];
-        Relu.backward(&[0.0, 1.0], &mut gradient);
+        relu.backward(&[0.0, 1.0], &mut gradient);
         assert_eq!(gradient, [0.0, 5.0]);
     }
 }

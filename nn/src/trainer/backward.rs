@@ -82,13 +82,15 @@ impl Trainer {
         dx: Sharded<f32>,
     ) -> Result<(), NnError> {
         let Place { layer, shard, .. } = place;
-        match self.network.layers()[layer].kind() {
+        let node = &self.network.layers()[layer];
+        match node.kind() {
             LayerKind::Relu => {
+                let relu = Relu::new(node.output());
                 let y = activations.values(layer + 1, shard, shard);
                 let access = (y.read(), dy.shard(shard).write());
                 place
                     .task("relu.backward")
-                    .spawn(access, |(y, gradient)| Relu.backward(y, gradient))?;
+                    .spawn(access, move |(y, gradient)| relu.backward(y, gradient))?;
             }
             LayerKind::MaxPool2d(pool) => {
                 let pool = *pool;

@@ -98,14 +98,16 @@ impl Trainer {
         match node.kind() {
             LayerKind::Flatten => {}
             LayerKind::Relu if in_place => {
+                let relu = Relu::new(node.output());
                 place
                     .task("relu.forward")
-                    .spawn(y.write(), move |y| Relu.forward(&mut y[..outputs]))?;
+                    .spawn(y.write(), move |y| relu.forward(&mut y[..outputs]))?;
             }
             LayerKind::Relu => {
+                let relu = Relu::new(node.output());
                 place.task("relu.forward").spawn((x.read(), y.overwrite()), move |(x, y)| {
                     y[..outputs].copy_from_slice(&x[..outputs]);
-                    Relu.forward(&mut y[..outputs]);
+                    relu.forward(&mut y[..outputs]);
                 })?;
             }
             LayerKind::Conv2d(layer) => {

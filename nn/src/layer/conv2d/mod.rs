@@ -11,6 +11,7 @@
 //! A stride above 1 computes every place and keeps some of them, which is right but not fast.
 
 mod kernels;
+mod layer;
 
 use kernels::{BackwardData, BackwardWeights, Forward};
 

@@ -1,5 +1,7 @@
 //! Maximum of each window of an image.
 
+mod layer;
+
 use crate::kernel::{Kernel, Unit, dispatch};
 use crate::{Element, NnError, Shape};
 
