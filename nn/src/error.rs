@@ -19,6 +19,16 @@ pub enum NnError {
         /// What the layer accepts.
         wanted: String,
     },
+    /// A layer does not take so many inputs.
+    #[error("layer {layer}: got {got} inputs, wanted {wanted}")]
+    Inputs {
+        /// Name of the layer.
+        layer: String,
+        /// The number of inputs.
+        got: usize,
+        /// How many the layer takes.
+        wanted: String,
+    },
     /// A setting of a layer, network or trainer has no meaning.
     #[error("{place}: {setting} is {got}, wanted {wanted}")]
     Setting {
@@ -67,6 +77,10 @@ pub enum NnError {
 impl NnError {
     pub(crate) fn shape(layer: &str, got: Shape, wanted: impl Into<String>) -> Self {
         Self::Shape { layer: layer.to_owned(), got, wanted: wanted.into() }
+    }
+
+    pub(crate) fn inputs(layer: &str, got: usize, wanted: impl Into<String>) -> Self {
+        Self::Inputs { layer: layer.to_owned(), got, wanted: wanted.into() }
     }
 
     pub(crate) fn setting(

@@ -8,7 +8,8 @@ use crate::NnError;
 /// [`len`](Shape::len) values, sample after sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shape {
-    /// Planes of `height` rows of `width` values, stored channel by channel, row by row.
+    /// Planes of `height` rows of `width` values. Loaders store them plane by plane, layers place by
+    /// place with the channels innermost; see [`layer`](crate::layer).
     Image {
         /// Number of planes.
         channels: usize,
@@ -71,6 +72,14 @@ impl Shape {
             }
             Self::Features(_) => Err(NnError::shape(layer, *self, "a row of features")),
         }
+    }
+
+    /// Refuses shapes of which no layer can work on a sample.
+    pub(crate) fn check_values(&self, layer: &str) -> Result<(), NnError> {
+        if self.is_empty() {
+            return Err(NnError::shape(layer, *self, "at least one value"));
+        }
+        self.check_size(layer)
     }
 
     /// Refuses shapes whose buffers could not be addressed, so that later products cannot overflow.

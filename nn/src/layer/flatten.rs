@@ -16,10 +16,7 @@ use crate::{Element, NnError, Shape};
 /// # Errors
 /// [`NnError::Shape`] when the shape is empty or too large.
 pub fn flatten(name: &str, input: Shape) -> Result<Shape, NnError> {
-    if input.is_empty() {
-        return Err(NnError::shape(name, input, "at least one value"));
-    }
-    input.check_size(name)?;
+    input.check_values(name)?;
     Ok(Shape::Features(input.len()))
 }
 

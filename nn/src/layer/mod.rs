@@ -73,6 +73,7 @@
 //! ```
 
 mod alone;
+mod config;
 mod conv2d;
 mod dense;
 mod flatten;
@@ -85,6 +86,7 @@ mod relu;
 use std::fmt::Debug;
 
 pub use alone::{Alone, Gradients};
+pub use config::{Config, FlattenConfig, ReluConfig, one_input};
 pub use conv2d::{Conv2d, Conv2dConfig, Padding};
 pub use dense::{Dense, DenseConfig};
 pub use flatten::{Flatten, flatten};
