@@ -134,7 +134,7 @@ fn train_by_hand() -> (Vec<f32>, Vec<EpochMetrics>) {
             loss_sum += partial.loss / batch as f64;
             accuracy += f64::from(partial.correct) / batch as f64;
             let gradient = backward(&network, &parameters, &values, &winners, dy);
-            sgd.update(&mut parameters, &[&gradient]);
+            sgd.update(&mut parameters, &[&gradient]).unwrap();
         }
         let mean = |sum: f64| sum / batches as f64;
         metrics.push(EpochMetrics {
