@@ -6,40 +6,59 @@
 use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use millrace_nn::layer::{Conv2d, Dense, MaxPool2d, Relu};
-use millrace_nn::{LayerKind, Matrix, Network, Shape, SoftmaxCrossEntropy, gemm};
+use millrace_nn::layer::{
+    Conv2d, Conv2dConfig, Dense, DenseConfig, MaxPool2d, MaxPool2dConfig, Padding, Relu,
+};
+use millrace_nn::{Matrix, Shape, SoftmaxCrossEntropy, gemm};
 
 fn values(len: usize) -> Vec<f32> {
     (0..len).map(|i| (i * 7919 % 1009) as f32 / 1009.0 - 0.5).collect()
 }
 
+/// The products of the ready networks: a name, and settings and input of a layer.
+fn convolutions() -> [(&'static str, Conv2dConfig, Shape); 9] {
+    let conv2d = |filters, side| Conv2dConfig::new(filters, [side, side]);
+    let same = |filters, side| conv2d(filters, side).padding(Padding::Same);
+    [
+        ("reference", conv2d(4, 3), Shape::image(1, 28, 28)),
+        ("N1", conv2d(8, 3), Shape::image(1, 28, 28)),
+        ("N1", conv2d(16, 3), Shape::image(8, 13, 13)),
+        ("N2", same(32, 5), Shape::image(1, 28, 28)),
+        ("N2", same(64, 5), Shape::image(32, 14, 14)),
+        ("N3", same(32, 3), Shape::image(3, 32, 32)),
+        ("N3", same(32, 3), Shape::image(32, 32, 32)),
+        ("N3", same(64, 3), Shape::image(32, 16, 16)),
+        ("N3", same(64, 3), Shape::image(64, 16, 16)),
+    ]
+}
+
 fn layers(criterion: &mut Criterion) {
-    for (network_name, network, samples) in [
-        ("reference", Network::reference(), 3),
-        ("N1", Network::n1(), 8),
-        ("N2", Network::n2(), 8),
-        ("N3", Network::n3(), 8),
-        ("N2", Network::n2(), 32),
-        ("N3", Network::n3(), 32),
+    const SAMPLES: usize = 8;
+    for (network, config, input) in convolutions() {
+        let name = format!("{network} {SAMPLES} samples, conv2d of {input}");
+        let layer = config.build(&name, input).expect("it fits");
+        let values = [SAMPLES, SAMPLES * input.len(), SAMPLES * layer.output().len()];
+        conv2d(criterion, &name, &layer, values);
+    }
+    for (network, inputs, features) in [
+        ("reference", 676, 10),
+        ("N1", 400, 10),
+        ("N2", 3136, 512),
+        ("N2", 512, 10),
+        ("N3", 4096, 256),
+        ("N3", 256, 10),
     ] {
-        for node in network.layers() {
-            let name = format!("{network_name} {} samples, {}", samples, node.name());
-            let (inputs, outputs) = (samples * node.input().len(), samples * node.output().len());
-            match node.kind() {
-                LayerKind::Conv2d(layer) if samples < 32 => {
-                    conv2d(criterion, &name, layer, [samples, inputs, outputs]);
-                }
-                LayerKind::Dense(layer) => dense(criterion, &name, layer, samples),
-                LayerKind::MaxPool2d(layer) if network_name == "reference" => {
-                    max_pool2d(criterion, &name, layer, [inputs, outputs]);
-                }
-                LayerKind::Relu if network_name == "reference" => {
-                    relu(criterion, &name, node.output())
-                }
-                _ => {}
-            }
+        for samples in [SAMPLES, 4 * SAMPLES] {
+            let name = format!("{network} {samples} samples, dense of {inputs}");
+            let layer = DenseConfig::new(features).build(&name, Shape::Features(inputs));
+            dense(criterion, &name, &layer.expect("it fits"), samples);
         }
     }
+    let input = Shape::image(4, 26, 26);
+    let name = format!("reference 3 samples, of {input}");
+    let pool = MaxPool2dConfig::new([2, 2]).build(&name, input).expect("it fits");
+    max_pool2d(criterion, &name, &pool, [3 * input.len(), 3 * pool.output().len()]);
+    relu(criterion, &name, Shape::Features(3 * input.len()));
     let loss = SoftmaxCrossEntropy { classes: 10 };
     let (logits, mut dlogits, labels) = (values(100), values(100), [3; 10]);
     criterion.bench_function("softmax_cross_entropy 10 samples", |bencher| {

@@ -60,6 +60,10 @@ impl<E: Element> Layer<E> for Flatten {
         !self.moves()
     }
 
+    fn is_identity(&self) -> bool {
+        !self.moves()
+    }
+
     fn forward(&self, io: Forward<'_, E>) {
         if self.moves() {
             turn(io.x[0], self.places, self.channels, io.y);

@@ -155,6 +155,17 @@ pub trait Layer<E: Element>: Debug + Send + Sync + 'static {
         false
     }
 
+    /// Whether the layer is `max(x, 0)`, which a layer before it may do in its stead.
+    fn is_relu(&self) -> bool {
+        false
+    }
+
+    /// Whether the output is the input, value for value, so that neither direction has anything to
+    /// do and none is called.
+    fn is_identity(&self) -> bool {
+        false
+    }
+
     /// Whether the layer draws random numbers in training; see [`Draw`].
     fn draws(&self) -> bool {
         false

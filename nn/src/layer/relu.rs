@@ -51,6 +51,10 @@ impl<E: Element> Layer<E> for Relu {
         true
     }
 
+    fn is_relu(&self) -> bool {
+        true
+    }
+
     fn forward(&self, io: Forward<'_, E>) {
         self.forward(io.y);
     }

@@ -1,11 +1,14 @@
 //! Accuracy on samples that are not trained on.
 
-use millrace_arena::Sharded;
+use std::sync::Arc;
 
-use super::Trainer;
-use super::forward::Activations;
-use super::metrics::Weighted;
-use crate::NnError;
+use millrace_arena::{Sharded, scratch};
+
+use super::plan::{IMAGES, Outside, Plan, Stage};
+use super::stage::{Handed, Samples};
+use super::{Trainer, Weighted};
+use crate::layer::Mode;
+use crate::{NnError, SoftmaxCrossEntropy};
 
 /// What [`Trainer::evaluate`] finds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,16 +28,16 @@ impl Evaluation {
     }
 }
 
-/// Shards whose activations are held at once. Later shards use the same memory again, after the
-/// tasks of the earlier ones.
-const HELD: usize = 8;
+/// Samples that a task has in memory at once. A shard of more is done in pieces: samples do not
+/// depend on one another, so that this changes nothing but the memory.
+const PIECE: usize = 16;
 
 impl Trainer {
     /// Runs the network forward on samples that are not trained on, with the parameters as they are
     /// after all submitted batches, and waits for the result.
     ///
-    /// Activations live in the arena `temporaries`, for at most eight shards at once, so that the
-    /// memory does not grow with the number of shards.
+    /// There is one task per shard. Activations live in its scratch memory, for at most 16 samples
+    /// at once, so that the memory grows neither with the number of shards nor with their size.
     ///
     /// # Shapes
     /// `images`: samples x values of a sample; `labels`: samples x 1, cut into as many shards.
@@ -51,30 +54,9 @@ impl Trainer {
         let arena = &self.temporaries;
         arena.reset()?;
         let shards = images.shards();
-        let (held, rows) = (shards.min(HELD), images.rows().div_ceil(shards));
-        let size = [held * rows, held];
-        let activations = Activations::allocate(arena, &self.network, images, size)?;
         let partials = arena.alloc_sharded::<Weighted>(shards, 1, shards)?;
         for shard in 0..shards {
-            let samples = images.shard_rows(shard).len();
-            for layer in 0..self.network.layers().len() {
-                let values = activations.of(layer, shard, shard % held);
-                self.forward(self.at(None, layer, shard), samples, &values)?;
-            }
-            let (loss, first) = (self.loss, labels.shard_rows(shard).start);
-            let access = (
-                activations.logits(shard, shard % held).read(),
-                labels.shard(shard).read(),
-                partials.shard(shard).overwrite(),
-            );
-            self.at(None, self.network.layers().len(), shard).task("evaluate").spawn(
-                access,
-                move |(logits, labels, partial)| {
-                    let logits = &logits[..samples * loss.classes];
-                    partial[0] = loss.forward(logits, labels, first)?.into();
-                    Ok::<(), NnError>(())
-                },
-            )?;
+            self.submit_evaluation(images, labels, partials, shard)?;
         }
         let partials = partials.whole().acquire()?;
         Ok(Evaluation {
@@ -82,5 +64,79 @@ impl Trainer {
             correct: partials.iter().map(|partial| partial.correct).sum(),
             loss: partials.iter().map(|partial| partial.loss).sum::<f64>() / images.rows() as f64,
         })
+    }
+
+    fn submit_evaluation(
+        &self,
+        images: Sharded<f32>,
+        labels: Sharded<u8>,
+        partials: Sharded<Weighted>,
+        shard: usize,
+    ) -> Result<(), NnError> {
+        let (rows, batch) = (images.shard_rows(shard), images.rows());
+        let stage = self.plan.evaluation();
+        let buffer = |outside: &Outside| match *outside {
+            Outside::Parameters(group) => self.parameters.groups[group].whole(),
+            Outside::Packed(node) => self.parameters.packed[node].expect("the layer packs"),
+            Outside::Buffer(_) | Outside::Gradient(_) => images.shard(shard),
+        };
+        let piece = PIECE.min(rows.len());
+        // Of the two sizes of pieces either may need more, if only in principle.
+        let last = (rows.len() - 1) % PIECE + 1;
+        let space = self.plan.space_len(stage, piece).max(self.plan.space_len(stage, last));
+        let access = (
+            stage.reads.iter().map(|outside| buffer(outside).read()).collect::<Vec<_>>(),
+            labels.shard(shard).read(),
+            partials.shard(shard).overwrite(),
+            scratch::<f32>(space),
+        );
+        let (plan, loss) = (Arc::clone(&self.plan), self.loss);
+        self.at(None, stage.layer, shard).task("evaluate").spawn(
+            access,
+            move |(reads, labels, partial, space)| {
+                let mut sums = Weighted::default();
+                for (piece, labels) in labels.chunks(PIECE).enumerate() {
+                    let offset = piece * PIECE;
+                    let (count, first) = (labels.len(), rows.start + offset);
+                    let samples = Samples { count, first, batch, mode: Mode::Evaluate };
+                    sums += plan.piece(loss, samples, offset, &reads, labels, space)?;
+                }
+                partial[0] = sums;
+                Ok::<(), NnError>(())
+            },
+        )?;
+        Ok(())
+    }
+}
+
+impl Plan {
+    fn evaluation(&self) -> &Stage {
+        &self.evaluate.stages[0]
+    }
+
+    /// Evaluates some samples, of which the first is at `offset` in the images of `reads`.
+    fn piece(
+        &self,
+        loss: SoftmaxCrossEntropy,
+        samples: Samples,
+        offset: usize,
+        reads: &[&[f32]],
+        labels: &[u8],
+        space: &mut [f32],
+    ) -> Result<Weighted, NnError> {
+        let stage = self.evaluation();
+        let skip = |outside: &Outside| match outside {
+            Outside::Buffer(IMAGES) => offset * self.image_len,
+            _ => 0,
+        };
+        let reads = stage.reads.iter().zip(reads).map(|(outside, read)| &read[skip(outside)..]);
+        let handed = Handed {
+            reads: reads.collect(),
+            changes: Vec::new(),
+            defines: Vec::new(),
+            space,
+            labels,
+        };
+        Ok(self.run(stage, loss, samples, handed)?.into())
     }
 }

@@ -1,5 +1,7 @@
 //! Loss and accuracy of an epoch.
 
+use std::ops::AddAssign;
+
 use bytemuck::{Pod, Zeroable};
 use millrace_arena::Sharded;
 
@@ -23,7 +25,7 @@ pub struct EpochMetrics {
 }
 
 /// What a shard contributes, as plain memory.
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
+#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
 #[repr(C)]
 pub(super) struct Weighted {
     pub(super) loss: f64,
@@ -33,6 +35,13 @@ pub(super) struct Weighted {
 impl From<Partial> for Weighted {
     fn from(Partial { loss, correct }: Partial) -> Self {
         Self { loss, correct: u64::from(correct) }
+    }
+}
+
+impl AddAssign for Weighted {
+    fn add_assign(&mut self, other: Self) {
+        self.loss += other.loss;
+        self.correct += other.correct;
     }
 }
 

@@ -1,26 +1,32 @@
-//! Training as tasks: a batch is submitted layer by layer and shard by shard.
+//! Training as tasks: a batch is submitted stage by stage and shard by shard.
 //!
 //! # The graph of a batch
-//! For each shard a chain of tasks goes forward through the layers, through the loss, and backward
-//! again, leaving a gradient per parameter and shard. One task per parameter (per block of it, if
-//! it is large) adds these up as a fixed tree and updates it; one task adds up loss and hits. The
-//! next batch's first layer depends on the parameters of that layer and on nothing else of this
-//! batch, so batches overlap as far as memory allows: that is, as far as the batch arena is deep.
+//! The network is compiled once, to a [plan]: the steps that each shard goes through, forward
+//! through the layers, through the loss, and backward again, leaving a gradient of all parameters.
+//! Steps that follow one another are one task, a *stage*, as long as the [`Granularity`] lets them;
+//! values that live within one stage are in scratch memory, others in the batch arena. One task per
+//! group of parameters (per block of it, if it is large) adds up the shards' gradients as a fixed
+//! tree and updates the group; one task adds up loss and hits. A stage of the next batch depends on
+//! the parameters of its layers and on nothing else of this batch, so batches overlap as far as
+//! memory allows: that is, as far as the batch arena is deep.
 //!
 //! # Invariants
 //! * Which thread runs a task changes no bit: a body computes from its shard alone, and what
 //!   several shards contribute is added up in an order that depends on the number of shards only.
-//! * Nothing is allocated per task but the list of a parameter's gradients; bodies take their
-//!   temporary memory from the worker's scratch.
+//!   Nor do the cuts between stages: the steps and their order are the same.
+//! * Bodies take their temporary memory from the worker's scratch. Per task there are but short
+//!   lists of slices.
 //! * A parameter is read by the tasks of a batch after its update by the batch before, always.
 
-mod backward;
+mod batch;
 mod evaluate;
-mod forward;
 mod metrics;
 mod parameters;
+mod plan;
+mod stage;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use millrace_arena::{Arena, Buffer, Sharded};
 use millrace_runtime::{Runtime, TaskBuilder};
@@ -29,10 +35,11 @@ use crate::{Network, NnError, Sgd, SoftmaxCrossEntropy};
 
 pub use evaluate::Evaluation;
 pub use metrics::EpochMetrics;
+pub use plan::Granularity;
 
-use forward::Activations;
 use metrics::{Sums, Weighted};
 use parameters::Parameters;
+use plan::Plan;
 
 /// Trains a [`Network`].
 ///
@@ -64,11 +71,13 @@ use parameters::Parameters;
 pub struct Trainer {
     rt: Runtime,
     network: Network,
+    config: TrainerConfig,
+    plan: Arc<Plan>,
     loss: SoftmaxCrossEntropy,
     sgd: Sgd,
     weights: Arena,
     temporaries: Arena,
-    parameters: Vec<Option<Parameters>>,
+    parameters: Parameters,
     epochs: BTreeMap<u32, Buffer<Sums>>,
 }
 
@@ -81,24 +90,61 @@ pub struct BatchPlace {
     pub index: u32,
 }
 
+/// Settings of a [`Trainer`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrainerConfig {
+    /// How much of a shard one task does.
+    pub granularity: Granularity,
+    /// What the random numbers of layers are drawn from. Default: 0.
+    pub seed: u64,
+}
+
+/// Classes that a label of one byte can name.
+const LABELS: usize = 256;
+
 impl Trainer {
-    /// A trainer whose parameters start at `values`: layer by layer, the weights, then the biases.
-    /// It makes two arenas, `weights` and `temporaries`.
+    /// A trainer whose parameters start at `values`, in the order of [`Network::parameters`], with
+    /// the default settings.
     ///
     /// # Errors
-    /// [`NnError::Batch`] when `values` has not one value per parameter; an error of the arena
-    /// when there is no memory.
+    /// As [`with`](Self::with).
     pub fn new(rt: &Runtime, network: Network, values: &[f32], sgd: Sgd) -> Result<Self, NnError> {
+        Self::with(rt, network, values, sgd, TrainerConfig::default())
+    }
+
+    /// A trainer whose parameters start at `values`, in the order of [`Network::parameters`]. It
+    /// makes two arenas, `weights` and `temporaries`.
+    ///
+    /// # Errors
+    /// [`NnError::Batch`] when `values` has not one value per parameter; [`NnError::Shape`] when
+    /// the network gives an image or more classes than a label can name; an error of the arena
+    /// when there is no memory.
+    pub fn with(
+        rt: &Runtime,
+        network: Network,
+        values: &[f32],
+        sgd: Sgd,
+        config: TrainerConfig,
+    ) -> Result<Self, NnError> {
         let (got, wanted) = (values.len(), network.parameters_len());
         if got != wanted {
             return Err(NnError::Batch { what: "initial values", got, wanted });
         }
+        let output = network.output();
+        let classes = output.as_features("after the last")?;
+        if classes > LABELS {
+            let wanted = format!("at most {LABELS} classes, because a label is one byte");
+            return Err(NnError::shape("after the last", output, wanted));
+        }
         let weights = Arena::new(rt, "weights");
-        let parameters = parameters::allocate(&weights, &network, values)?;
+        let plan = Arc::new(Plan::new(&network, config.granularity));
+        let parameters = Parameters::new(&weights, &plan, values)?;
         Ok(Self {
             rt: rt.clone(),
-            loss: SoftmaxCrossEntropy { classes: network.classes() },
+            loss: SoftmaxCrossEntropy { classes },
             network,
+            config,
+            plan,
             sgd,
             weights,
             temporaries: Arena::new(rt, "temporaries"),
@@ -117,83 +163,15 @@ impl Trainer {
         [&self.weights, &self.temporaries]
     }
 
-    /// Submits the training of one batch; waits only where `arena` does, for memory of an older
-    /// batch, or where the submission window is full.
-    ///
-    /// The call begins with [`Arena::next`]: activations and gradients of this batch live in the
-    /// arena's next generation. It is the same for every depth.
-    ///
-    /// # Shapes
-    /// `images`: samples x values of a sample; `labels`: samples x 1, cut into as many shards.
-    /// Neither may be a buffer of `arena`.
-    ///
-    /// # Errors
-    /// [`NnError::Batch`] when images and labels do not fit the network or each other; an error of
-    /// the arena or the runtime. A label that names no class is found by the task of the loss and
-    /// comes back as an error of the next wait.
-    pub fn submit_batch(
-        &mut self,
-        arena: &Arena,
-        place: BatchPlace,
-        images: Sharded<f32>,
-        labels: Sharded<u8>,
-    ) -> Result<(), NnError> {
-        self.check(images, labels)?;
-        arena.next()?;
-        let size = [images.rows(), images.shards()];
-        let activations = Activations::allocate(arena, &self.network, images, size)?;
-        for shard in 0..images.shards() {
-            let samples = images.shard_rows(shard).len();
-            for layer in 0..self.network.layers().len() {
-                let at = self.at(Some(place.index), layer, shard);
-                self.forward(at, samples, &activations.of(layer, shard, shard))?;
-            }
-        }
-        let dlogits = self.submit_loss(arena, place, &activations, labels)?;
-        self.backward(arena, place, &activations, dlogits)
-    }
-
-    /// Loss, hits and the gradient of the loss by the logits, and the sums of the epoch.
-    fn submit_loss(
-        &mut self,
-        arena: &Arena,
-        place: BatchPlace,
-        activations: &Activations,
-        labels: Sharded<u8>,
-    ) -> Result<Sharded<f32>, NnError> {
-        let (loss, samples, shards) = (self.loss, labels.rows(), labels.shards());
-        let dlogits = arena.alloc_sharded::<f32>(samples, loss.classes, shards)?;
-        let partials = arena.alloc_sharded::<Weighted>(shards, 1, shards)?;
-        for shard in 0..shards {
-            let first = labels.shard_rows(shard).start;
-            let access = (
-                activations.logits(shard, shard).read(),
-                labels.shard(shard).read(),
-                dlogits.shard(shard).overwrite(),
-                partials.shard(shard).overwrite(),
-            );
-            self.at(Some(place.index), self.network.layers().len(), shard)
-                .task("softmax_cross_entropy")
-                .spawn(access, move |(logits, labels, dlogits, partial)| {
-                    let sums = loss.forward_backward(logits, labels, samples, first, dlogits)?;
-                    partial[0] = sums.into();
-                    Ok::<(), NnError>(())
-                })?;
-        }
-        self.submit_metrics(place, partials, samples)?;
-        Ok(dlogits)
-    }
-
-    /// The parameters: layer by layer, the weights, then the biases. Waits for the updates that
+    /// The parameters, in the order of [`Network::parameters`]. Waits for the updates that
     /// were submitted.
     ///
     /// # Errors
     /// An error of the runtime, when a task failed.
     pub fn weights(&self) -> Result<Vec<f32>, NnError> {
         let mut values = Vec::with_capacity(self.network.parameters_len());
-        for parameters in self.parameters.iter().flatten() {
-            values.extend_from_slice(&parameters.weights.whole().acquire()?);
-            values.extend_from_slice(&parameters.bias.whole().acquire()?);
+        for group in &self.parameters.groups {
+            values.extend_from_slice(&group.whole().acquire()?);
         }
         Ok(values)
     }

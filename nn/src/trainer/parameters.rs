@@ -1,77 +1,106 @@
 //! Where the parameters are, and their update.
 
-use millrace_arena::{Arena, Sharded};
+use std::sync::Arc;
+
+use millrace_arena::{Arena, Buffer, Sharded};
 
 use super::Place;
-use crate::{Network, NnError, Sgd};
+use super::plan::{BLOCK, Plan};
+use crate::guard::BadGradient;
+use crate::{NnError, Sgd};
 
-/// Parameters of one layer. The "shards" are blocks: pieces that are updated by one task each.
-#[derive(Clone, Copy, Debug)]
+/// The parameters of a network, by group, and their packed form.
+#[derive(Debug)]
 pub(super) struct Parameters {
-    pub(super) weights: Sharded<f32>,
-    pub(super) bias: Sharded<f32>,
+    /// Cut into the group's blocks.
+    pub(super) groups: Vec<Sharded<f32>>,
+    /// By node: the packed parameters, where the layer has such a form.
+    pub(super) packed: Vec<Option<Buffer<f32>>>,
 }
 
-/// Values of a block. Shorter parameters are updated by one task.
-const BLOCK: usize = 1 << 16;
-
-/// Memory for `len` parameters, or for their gradient, cut into the same blocks.
-fn blocks(arena: &Arena, len: usize) -> Result<Sharded<f32>, NnError> {
+/// Memory for the values of a group, or for their gradient, cut into blocks that are updated by one
+/// task each.
+pub(super) fn blocks(arena: &Arena, len: usize) -> Result<Sharded<f32>, NnError> {
     Ok(arena.alloc_sharded(len, 1, len.div_ceil(BLOCK))?)
 }
 
-/// The parameters of each layer, filled with `values`.
-pub(super) fn allocate(
-    arena: &Arena,
-    network: &Network,
-    mut values: &[f32],
-) -> Result<Vec<Option<Parameters>>, NnError> {
-    let mut fill = |len: usize| -> Result<Sharded<f32>, NnError> {
-        let (own, rest) = values.split_at(len);
-        values = rest;
-        let parameter = blocks(arena, len)?;
-        parameter.whole().acquire_mut()?.copy_from_slice(own);
-        Ok(parameter)
-    };
-    network
-        .layers()
-        .iter()
-        .map(|node| {
-            let Some([weights, bias]) = node.parameters() else { return Ok(None) };
-            Ok(Some(Parameters { weights: fill(weights)?, bias: fill(bias)? }))
-        })
-        .collect()
-}
-
 impl Parameters {
-    /// Memory for a gradient of these parameters.
-    pub(super) fn gradient(&self, arena: &Arena) -> Result<Self, NnError> {
-        Ok(Self {
-            weights: blocks(arena, self.weights.rows())?,
-            bias: blocks(arena, self.bias.rows())?,
-        })
+    /// Memory for the parameters of `plan`, filled with `values`.
+    pub(super) fn new(arena: &Arena, plan: &Plan, mut values: &[f32]) -> Result<Self, NnError> {
+        let mut groups = Vec::with_capacity(plan.groups.len());
+        for group in plan.groups.iter() {
+            let (own, rest) = values.split_at(group.len);
+            values = rest;
+            let buffer = blocks(arena, group.len)?;
+            buffer.whole().acquire_mut()?.copy_from_slice(own);
+            groups.push(buffer);
+        }
+        let mut packed = Vec::with_capacity(plan.nodes.len());
+        for (index, node) in plan.nodes.iter().enumerate() {
+            let len = node.layer.packed_len();
+            let (true, Some(group)) = (len > 0, plan.groups.of_node(index)) else {
+                packed.push(None);
+                continue;
+            };
+            let buffer = arena.alloc(len)?;
+            plan.pack(index, &groups[group].whole().acquire()?, &mut buffer.acquire_mut()?);
+            packed.push(Some(buffer));
+        }
+        Ok(Self { groups, packed })
     }
 
-    /// Submits the updates by the sum of `gradients`, one per shard of the batch.
+    /// Submits the update of a group by the sum of `gradients`, one per shard of the batch, and the
+    /// packing of what has changed.
     pub(super) fn update(
         &self,
+        plan: &Arc<Plan>,
         place: Place<'_>,
+        group: usize,
         sgd: Sgd,
-        gradients: &[Self],
+        gradients: &[Sharded<f32>],
     ) -> Result<(), NnError> {
-        let of_weights = gradients.iter().map(|gradient| gradient.weights).collect::<Vec<_>>();
-        let of_bias = gradients.iter().map(|gradient| gradient.bias).collect::<Vec<_>>();
-        for (parameter, gradients) in [(self.weights, of_weights), (self.bias, of_bias)] {
-            for block in 0..parameter.shards() {
-                let read = gradients.iter().map(|gradient| gradient.shard(block).read());
-                let access = (parameter.shard(block).write(), read.collect::<Vec<_>>());
-                Place { shard: block, ..place }
-                    .task("sgd.update")
-                    .spawn(access, move |(parameter, gradients)| {
-                        sgd.update(parameter, &gradients)
-                    })?;
-            }
+        let values = self.groups[group];
+        let mut nodes = plan.groups.nodes(group).to_vec();
+        nodes.retain(|&node| self.packed[node].is_some());
+        let packed: Vec<_> =
+            nodes.iter().flat_map(|&node| self.packed[node]).map(|p| p.overwrite()).collect();
+        let plan = Arc::clone(plan);
+        let pack = move |values: &[f32], packed: Vec<&mut [f32]>| {
+            nodes.iter().zip(packed).for_each(|(&node, packed)| plan.pack(node, values, packed));
+        };
+        let blocks = values.shards();
+        if blocks == 1 {
+            let read: Vec<_> = gradients.iter().map(|gradient| gradient.whole().read()).collect();
+            place.task("sgd.update").spawn(
+                (values.whole().write(), read, packed),
+                move |(values, gradients, packed)| {
+                    sgd.update(values, &gradients)?;
+                    pack(values, packed);
+                    Ok::<(), BadGradient>(())
+                },
+            )?;
+            return Ok(());
+        }
+        for block in 0..blocks {
+            let read = gradients.iter().map(|gradient| gradient.shard(block).read());
+            let access = (values.shard(block).write(), read.collect::<Vec<_>>());
+            Place { shard: block, ..place }
+                .task("sgd.update")
+                .spawn(access, move |(values, gradients)| sgd.update(values, &gradients))?;
+        }
+        if !packed.is_empty() {
+            let access = (values.whole().read(), packed);
+            place.task("pack").spawn(access, move |(values, packed)| pack(values, packed))?;
         }
         Ok(())
+    }
+}
+
+impl Plan {
+    /// Packs the parameters of `node`, which are in the `values` of its group.
+    fn pack(&self, node: usize, values: &[f32], packed: &mut [f32]) {
+        let ranges = self.groups.ranges(node);
+        let parameters: Vec<&[f32]> = ranges.iter().map(|range| &values[range.clone()]).collect();
+        self.nodes[node].layer.pack(&parameters, packed);
     }
 }
