@@ -135,7 +135,7 @@ impl Layer<f32> for ScaleLayer {
     }
 }
 
-/// Half of each value, or twice it, as drawn; works in place in both directions.
+/// Half of each value, or less twice it, as drawn; works in place in both directions.
 #[derive(Debug)]
 pub(crate) struct Noise;
 
@@ -154,7 +154,7 @@ impl NoiseLayer {
                 .wrapping_add(u64::from(draw.epoch) << 24)
                 .wrapping_add(u64::from(draw.batch) << 32)
                 .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            *value *= if mix >> 63 == 0 { 0.5 } else { 2.0 };
+            *value *= if mix >> 63 == 0 { 0.5 } else { -2.0 };
         }
     }
 }

@@ -73,6 +73,24 @@ fn branches() -> Network {
         .layer(Scale)
         .flatten()
         .relu()
+        .layer(Scale)
+        .named("scaled")
+        .layer(Noise)
+        .named("noise")
+        .after("scaled")
+        .relu()
+        .join(Sum, &["noise"])
+        .dense(DenseConfig::new(CLASSES))
+        .layer(Square { by_output: false })
+        .build()
+        .unwrap()
+}
+
+/// A network that begins with what works in place, on samples without places.
+fn flat() -> Network {
+    Network::builder(Shape::Features(INPUT.len()))
+        .flatten()
+        .layer(Noise)
         .dense(DenseConfig::new(CLASSES))
         .build()
         .unwrap()
@@ -177,12 +195,20 @@ fn train(network: &Network, way: Way) -> Run {
 
 #[test]
 fn workers_depth_and_cuts_change_no_bit() {
-    for network in [network(), branches()] {
+    for network in [network(), branches(), flat()] {
         let wanted = train(&network, Way::PLAIN);
         assert!(wanted.weights.iter().all(|value| value.is_finite()));
-        let cuts = [Granularity::Automatic, Granularity::Flops(0), Granularity::Flops(9000)];
+        let ways = [
+            (1, Granularity::Automatic),
+            (2, Granularity::Automatic),
+            (3, Granularity::Shard),
+            (1, Granularity::Flops(0)),
+            (2, Granularity::Flops(100)),
+            (3, Granularity::Flops(1000)),
+            (2, Granularity::Flops(9000)),
+        ];
         for workers in [0, 1, 2, 3, 8] {
-            for (depth, granularity) in (1..).zip(cuts.into_iter().chain([Granularity::Shard])) {
+            for (depth, granularity) in ways {
                 let way = Way { workers, depth, granularity, ..Way::PLAIN };
                 let got = train(&network, way);
                 assert_eq!(got.bits(), wanted.bits(), "{way:?}");
@@ -195,7 +221,7 @@ fn workers_depth_and_cuts_change_no_bit() {
 
 #[test]
 fn one_shard_gives_the_bits_of_plain_code() {
-    for network in [network(), branches()] {
+    for network in [network(), branches(), flat()] {
         let (weights, metrics) = train_by_hand(&network);
         let bits: Vec<u32> = weights.iter().map(|value| value.to_bits()).collect();
         for granularity in [Granularity::Automatic, Granularity::Flops(0)] {
@@ -208,7 +234,7 @@ fn one_shard_gives_the_bits_of_plain_code() {
 
 #[test]
 fn shards_change_roundings_only() {
-    for network in [network(), branches()] {
+    for network in [network(), branches(), flat()] {
         let (wanted, _) = train_by_hand(&network);
         for shards in 2..=BATCH {
             let run = train(&network, Way { workers: 2, depth: 2, shards, ..Way::PLAIN });
@@ -230,7 +256,7 @@ fn it_learns() {
 
 #[test]
 fn evaluation_equals_plain_code_for_any_shards() {
-    for network in [network(), branches()] {
+    for network in [network(), branches(), flat()] {
         let rt = Runtime::builder().workers(2).build().unwrap();
         let (sgd, values) = (Sgd::new(STEP).unwrap(), initial_values(&network));
         let trainer = Trainer::new(&rt, network.clone(), &values, sgd).unwrap();

@@ -286,3 +286,18 @@ impl Writer<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_is_used_again_where_it_fits_best() {
+        let (mut sizes, mut free) = (vec![5, 20, 10], vec![0, 1, 2]);
+        assert_eq!(region_for(&mut sizes, &mut free, 8), 2);
+        assert_eq!(region_for(&mut sizes, &mut free, 30), 1);
+        assert_eq!(region_for(&mut sizes, &mut free, 1), 0);
+        assert_eq!(region_for(&mut sizes, &mut free, 3), 3);
+        assert_eq!((sizes, free), (vec![5, 30, 10, 3], vec![]));
+    }
+}
