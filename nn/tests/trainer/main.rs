@@ -79,6 +79,7 @@ fn branches() -> Network {
         .named("noise")
         .after("scaled")
         .relu()
+        .layer(Noise)
         .join(Sum, &["noise"])
         .dense(DenseConfig::new(CLASSES))
         .layer(Square { by_output: false })

@@ -99,3 +99,124 @@ fn nodes(network: &Network) -> Vec<PlanNode> {
     });
     turn.into_iter().chain(layers).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::check::Sum;
+    use crate::layer::{Conv2dConfig, DenseConfig, MaxPool2dConfig};
+    use steps::Touch;
+
+    fn branches() -> Network {
+        Network::builder(Shape::image(2, 6, 6))
+            .conv2d(Conv2dConfig::new(3, [3, 3]))
+            .named("stem")
+            .join(Sum, &["stem"])
+            .relu()
+            .named("a")
+            .max_pool2d(MaxPool2dConfig::new([1, 1]))
+            .join(Sum, &["a", "stem"])
+            .relu()
+            .flatten()
+            .dense(DenseConfig::new(4))
+            .relu()
+            .dense(DenseConfig::new(3))
+            .build()
+            .unwrap()
+    }
+
+    /// Follows the stages with what they may know: nothing is read before it was defined, nothing
+    /// defined twice, and nothing written that was handed out for reading.
+    fn follow(work: &Work, nodes: &[PlanNode]) {
+        let mut defined = HashSet::from([Outside::Buffer(IMAGES)]);
+        let given =
+            |outside: &Outside| matches!(outside, Outside::Parameters(_) | Outside::Packed(_));
+        for stage in &work.stages {
+            for outside in stage.reads.iter().chain(&stage.changes) {
+                assert!(given(outside) || defined.contains(outside), "{outside:?}: {stage:?}");
+            }
+            for outside in &stage.defines {
+                assert!(defined.insert(*outside), "{outside:?} is defined again: {stage:?}");
+            }
+            let shared = stage.regions.len()..stage.regions.len() + stage.reads.len();
+            for (step, own) in stage.steps.iter().zip(&stage.parameters) {
+                let mut written = HashSet::new();
+                step.touches(|operand, how| {
+                    if how != Touch::Read {
+                        assert!(!shared.contains(&operand.at), "{step:?}: {stage:?}");
+                        assert!(written.insert(operand.at), "{step:?}: {stage:?}");
+                    }
+                });
+                step.touches(|operand, how| {
+                    assert!(how != Touch::Read || !written.contains(&operand.at), "{step:?}");
+                });
+                if let Step::Backward(step) = step {
+                    let trained = !nodes[step.node].layer.parameters().is_empty();
+                    assert_eq!(own.gradient.is_some(), trained);
+                    assert!(own.gradient.is_none_or(|gradient| !shared.contains(&gradient)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_cut_gives_stages_that_know_what_they_use() {
+        for network in [branches(), Network::n1(), Network::n2(), Network::n3()] {
+            let mut counts = Vec::new();
+            for granularity in [
+                Granularity::Flops(0),
+                Granularity::Flops(100),
+                Granularity::Flops(10_000),
+                Granularity::Automatic,
+                Granularity::Shard,
+            ] {
+                let plan = Plan::new(&network, granularity);
+                follow(&plan.train, &plan.nodes);
+                follow(&plan.evaluate, &plan.nodes);
+                assert_eq!(plan.evaluate.stages.len(), 1);
+                counts.push(plan.train.stages.len());
+            }
+            assert!(counts.is_sorted_by(|a, b| a >= b), "{counts:?}");
+            assert_eq!(counts.last(), Some(&1));
+        }
+    }
+
+    #[test]
+    fn a_cut_comes_only_after_the_gradient_of_a_large_parameter() {
+        let names = |network: &Network| {
+            let plan = Plan::new(network, Granularity::Automatic);
+            plan.train.stages.iter().map(|stage| stage.name).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&Network::reference()), ["train"]);
+        assert_eq!(names(&Network::n1()), ["train"]);
+        // The wide dense layer is updated while the convolutions go on.
+        assert_eq!(names(&Network::n2()), ["train", "backward"]);
+        assert_eq!(names(&Network::n3()), ["train", "backward"]);
+    }
+
+    #[test]
+    fn one_step_is_named_after_its_layer() {
+        let plan = Plan::new(&branches(), Granularity::Flops(0));
+        let names: Vec<_> = plan.train.stages.iter().map(|stage| stage.name).collect();
+        assert_eq!(
+            names[..4],
+            ["to_channels_last.forward", "conv2d.forward", "sum.forward", "relu.forward"]
+        );
+        assert!(names.contains(&"loss") && names.contains(&"dense.backward"), "{names:?}");
+        // The gradient by `stem` has three parts: two from one layer, which takes it twice.
+        assert_eq!(names.iter().filter(|name| **name == "add").count(), 3, "{names:?}");
+    }
+
+    #[test]
+    fn small_parameters_are_one_group() {
+        let lens = |network: &Network| {
+            let plan = Plan::new(network, Granularity::Automatic);
+            plan.groups.iter().map(|group| group.len).collect::<Vec<_>>()
+        };
+        assert_eq!(lens(&Network::reference()), [6810]);
+        assert_eq!(lens(&Network::n1()), [80 + 1168 + 4010]);
+        assert_eq!(lens(&Network::n2()), [832 + 51_264, 3136 * 512 + 512, 5130]);
+    }
+}

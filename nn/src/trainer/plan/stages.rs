@@ -276,6 +276,7 @@ impl Writer<'_> {
             || steps.iter().find_map(|step| self.node_of(step)).map(|node| node.layer.kind());
         match (forward, has_loss, backward) {
             (0, true, 0) => "loss",
+            (0, false, 0) => "add",
             (1, false, 0) => names::of(kind().unwrap_or_default(), Direction::Forward),
             (0, false, 1) => names::of(kind().unwrap_or_default(), Direction::Backward),
             (_, false, 0) => "forward",

@@ -79,14 +79,14 @@ pub(crate) enum Touch {
     Define,
 }
 
-impl Step {
+impl<A: Copy> Step<A> {
     /// Calls `touch` for each buffer that the step uses.
-    pub(crate) fn touches(&self, touch: impl FnMut(BufId, Touch)) {
+    pub(crate) fn touches(&self, touch: impl FnMut(A, Touch)) {
         self.map(touch);
     }
 
     /// The step with other names for its buffers.
-    pub(crate) fn map<B>(&self, mut name: impl FnMut(BufId, Touch) -> B) -> Step<B> {
+    pub(crate) fn map<B>(&self, mut name: impl FnMut(A, Touch) -> B) -> Step<B> {
         match self {
             Self::Forward(step) => Step::Forward(ForwardStep {
                 node: step.node,
@@ -110,8 +110,8 @@ impl Step {
     }
 }
 
-impl BackwardStep {
-    fn map<B>(&self, mut name: impl FnMut(BufId, Touch) -> B) -> BackwardStep<B> {
+impl<A: Copy> BackwardStep<A> {
+    fn map<B>(&self, mut name: impl FnMut(A, Touch) -> B) -> BackwardStep<B> {
         let mut read = |buf| name(buf, Touch::Read);
         let x = self.x.iter().copied().map(&mut read).collect();
         let (y, saved, dy) = (self.y.map(&mut read), self.saved.map(&mut read), self.dy.map(read));
