@@ -121,7 +121,13 @@ mod tests {
             .relu()
             .flatten()
             .dense(DenseConfig::new(4))
+            .named("x")
+            .join(Sum, &["x"])
+            .named("twice")
+            .after("x")
+            // In place, after the sum has read it.
             .relu()
+            .join(Sum, &["twice"])
             .dense(DenseConfig::new(3))
             .build()
             .unwrap()
@@ -167,6 +173,7 @@ mod tests {
             let mut counts = Vec::new();
             for granularity in [
                 Granularity::Flops(0),
+                Granularity::Flops(20),
                 Granularity::Flops(100),
                 Granularity::Flops(10_000),
                 Granularity::Automatic,
@@ -205,8 +212,8 @@ mod tests {
             ["to_channels_last.forward", "conv2d.forward", "sum.forward", "relu.forward"]
         );
         assert!(names.contains(&"loss") && names.contains(&"dense.backward"), "{names:?}");
-        // The gradient by `stem` has three parts: two from one layer, which takes it twice.
-        assert_eq!(names.iter().filter(|name| **name == "add").count(), 3, "{names:?}");
+        // The gradients by `stem`, `a` and `x` have three, two and three parts.
+        assert_eq!(names.iter().filter(|name| **name == "add").count(), 2 + 1 + 2, "{names:?}");
     }
 
     #[test]
