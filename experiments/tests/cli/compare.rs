@@ -68,7 +68,8 @@ fn a_comparison_writes_all_its_results() {
         assert_eq!(trace["dropped"], 0);
         let spans = trace["spans"].as_array().expect("spans");
         let tasks = spans.iter().filter(|span| span["kind"] == "task").count();
-        assert!(tasks > 100, "{name}: {tasks} tasks");
+        // In each of 12 batches two shards are loaded and two trained on, and there is one update.
+        assert!(tasks >= 12 * 5, "{name}: {tasks} tasks");
     }
     assert_svg(&run.join("compare.svg"), &["single/naive", "double/advanced", "worker 2"]);
     let report = read(run.join("report.html"));

@@ -170,7 +170,8 @@ fn the_schedule_of_a_trace_is_followed_task_by_task() {
         };
         let first = train("first", &["--scheduler", "work-stealing"]);
         let tasks: usize = first.iter().map(Vec::len).sum();
-        assert!(tasks > 100, "{tasks} tasks");
+        // In each of 12 batches two shards are loaded and two trained on, and there is one update.
+        assert!(tasks >= 12 * 5, "{tasks} tasks");
         let placement = format!("first/{name}");
         let again = train("again", &["--scheduler", "static", "--placement", &placement]);
         assert_eq!(again, first, "{arena}/{loader} on {workers} workers");
