@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use arrayvec::ArrayVec;
 use smallvec::SmallVec;
 
 use crate::access::{Access, Handle, Mode};
@@ -35,11 +36,11 @@ impl Claim {
         Handle { index: self.first, epoch: self.epoch }
     }
 
-    /// Whether one begins within the other, as all do that overlap: most do not.
-    #[inline]
-    fn meets(&self, other: &Claim) -> bool {
-        (other.first.wrapping_sub(self.first) < self.count)
-            | (self.first.wrapping_sub(other.first) < other.count)
+    /// A bit for each of its handles. Claims of the same handle have a bit in common, others seldom.
+    #[inline(always)]
+    fn bits(&self) -> u64 {
+        let run = 1u64.checked_shl(self.count).map_or(u64::MAX, |end| end - 1);
+        run.rotate_left(self.first)
     }
 
     fn overlaps(&self, other: &Claim) -> bool {
@@ -48,12 +49,22 @@ impl Claim {
     }
 }
 
+/// Most tasks have fewer claims.
+const FEW: usize = 8;
+
 /// What a task declares; an [`Access`] adds to it.
 #[derive(Debug)]
 pub struct Claims {
     task: &'static str,
     runtime: u64,
-    claims: SmallVec<[Claim; 8]>,
+    /// All claims, or the first ones if they do not fit.
+    few: ArrayVec<Claim, FEW>,
+    /// All claims if they do not fit there, else none.
+    many: Vec<Claim>,
+    /// A bit for each handle, by its index; two may have the same.
+    handles: u64,
+    /// Whether two claims have a bit in common.
+    met: bool,
     /// Size of the memory behind all of them.
     bytes: u64,
     /// The modes among them, a bit for each.
@@ -65,12 +76,13 @@ impl Claims {
     /// No claims yet, of a task of that name.
     #[inline]
     pub(crate) fn new(task: &'static str, runtime: u64) -> Self {
-        let (claims, leased) = (SmallVec::new(), SmallVec::new());
-        Claims { task, runtime, claims, bytes: 0, modes: 0, leased }
+        let (few, many, leased) = (ArrayVec::new(), Vec::new(), SmallVec::new());
+        Claims { task, runtime, few, many, handles: 0, met: false, bytes: 0, modes: 0, leased }
     }
 
     /// Collects what `access` declares.
-    #[inline]
+    // Where the number of claims is known, as in a tuple of accesses, little is left of all this.
+    #[inline(always)]
     pub(crate) fn collect<A: Access>(&mut self, access: A) -> Result<A::Claim, SubmitError> {
         let claim = access.claim(self)?;
         self.check_conflicts()?;
@@ -78,13 +90,9 @@ impl Claims {
     }
 
     /// Refuses one handle twice with a write among them.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn check_conflicts(&self) -> Result<(), SubmitError> {
-        let claims = self.list();
-        if claims.len() > 1 && self.modes & !bit(Mode::Read) != 0 && may_clash(claims) {
-            return self.check();
-        }
-        Ok(())
+        if self.met && self.modes & !bit(Mode::Read) != 0 { self.check() } else { Ok(()) }
     }
 
     #[cold]
@@ -96,7 +104,10 @@ impl Claims {
 
     /// Forgets what was declared.
     pub(crate) fn clear(&mut self) {
-        self.claims.clear();
+        self.few.clear();
+        self.many.clear();
+        self.handles = 0;
+        self.met = false;
         self.leased.clear();
         self.bytes = 0;
         self.modes = 0;
@@ -106,7 +117,8 @@ impl Claims {
     pub(crate) fn order_all(&mut self) {
         if self.modes & bit(Mode::Commute) != 0 {
             self.modes = self.modes & !bit(Mode::Commute) | bit(Mode::Write);
-            let commuting = self.claims.iter_mut().filter(|claim| claim.mode == Mode::Commute);
+            let all = self.few.iter_mut().chain(&mut self.many);
+            let commuting = all.filter(|claim| claim.mode == Mode::Commute);
             commuting.for_each(|claim| claim.mode = Mode::Write);
         }
     }
@@ -115,20 +127,20 @@ impl Claims {
     #[inline]
     pub(crate) fn commuting(&self) -> Option<impl Iterator<Item = u32>> {
         (self.modes & bit(Mode::Commute) != 0).then(|| {
-            let commuting = self.claims.iter().filter(|claim| claim.mode == Mode::Commute);
+            let commuting = self.list().iter().filter(|claim| claim.mode == Mode::Commute);
             commuting.flat_map(|claim| claim.handles().map(|handle| handle.index))
         })
     }
 
     /// Number of handles of the last declared access.
     pub(crate) fn handles(&self) -> u32 {
-        self.claims.last().map_or(0, |claim| claim.count)
+        self.list().last().map_or(0, |claim| claim.count)
     }
 
     /// What was declared.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn list(&self) -> &[Claim] {
-        &self.claims
+        if self.few.is_full() && !self.many.is_empty() { &self.many } else { &self.few }
     }
 
     /// Size of the memory behind it.
@@ -151,7 +163,7 @@ impl Claims {
 
     /// Declares one access to the handles `range`, under `epoch` (see [`Handle`]), without
     /// memory behind them.
-    #[inline]
+    #[inline(always)]
     pub fn declare(&mut self, range: Range<u32>, epoch: u32, mode: Mode) {
         self.declare_bytes(range, epoch, mode, 0);
     }
@@ -160,12 +172,28 @@ impl Claims {
     /// memory: what the body is handed. The sum over a kind's tasks is in
     /// [`KindStatistics::bytes`](crate::KindStatistics::bytes), and
     /// [`Builder::memory_window`](crate::Builder::memory_window) bounds that over unfinished ones.
-    #[inline]
+    #[inline(always)]
     pub fn declare_bytes(&mut self, range: Range<u32>, epoch: u32, mode: Mode, bytes: usize) {
         let Range { start: first, end } = range;
-        self.claims.push(Claim { first, count: end - first, epoch, mode });
+        let claim = Claim { first, count: end - first, epoch, mode };
+        let handles = claim.bits();
+        self.met |= self.handles & handles != 0;
+        self.handles |= handles;
+        if self.few.is_full() {
+            self.push_many(claim);
+        } else {
+            self.few.push(claim);
+        }
         self.bytes += bytes as u64;
         self.modes |= bit(mode);
+    }
+
+    #[cold]
+    fn push_many(&mut self, claim: Claim) {
+        if self.many.is_empty() {
+            self.many.extend_from_slice(&self.few);
+        }
+        self.many.push(claim);
     }
 
     /// True the first time that it is called with `key` for this task: one task takes one lease
@@ -184,9 +212,9 @@ impl Claims {
         SubmitError::Conflict {
             task: self.task,
             first,
-            first_mode: self.claims[first].mode,
+            first_mode: self.list()[first].mode,
             second,
-            second_mode: self.claims[second].mode,
+            second_mode: self.list()[second].mode,
         }
     }
 }
@@ -197,20 +225,6 @@ fn bit(mode: Mode) -> u8 {
 
 /// Tasks with very many accesses exist (a reduction); for them, sorting is less than pairing.
 const PAIRED: usize = 32;
-
-/// Whether a closer look is needed.
-#[inline]
-fn may_clash(claims: &[Claim]) -> bool {
-    let mut met = claims.len() > PAIRED;
-    let mut rest = claims;
-    while let [before @ .., last] = rest
-        && !met
-    {
-        met = before.iter().fold(false, |met, claim| met | claim.meets(last));
-        rest = before;
-    }
-    met
-}
 
 /// Two claims of one handle, with a write among them: looks at each pair.
 fn pair(claims: &[Claim]) -> Option<(usize, usize)> {
@@ -276,6 +290,7 @@ mod tests {
                 let ((fa, ca, ma), (fb, cb, mb)) = (list[a], list[b]);
                 (ma.writes() || mb.writes()) && (fa..fa + ca).any(|h| (fb..fb + cb).contains(&h))
             }));
+            prop_assert_eq!(claims.check_conflicts().is_err(), expected);
             prop_assert_eq!(pair(claims.list()).is_some(), expected);
             prop_assert_eq!(sweep(claims.list()).is_some(), expected);
         }

@@ -172,15 +172,15 @@ impl Submitter {
         claims: &[Claim],
         after: impl IntoIterator<Item = TaskRef>,
     ) -> Result<Guard, SubmitError> {
-        let task = self.allocate(inner).ok_or(SubmitError::TooManyTasks { task: call })?;
-        let slot = inner.table.slot(task.slot());
+        let (task, slot) = self.allocate(inner).ok_or(SubmitError::TooManyTasks { task: call })?;
         slot.set_guard();
         let (location, label) = (Location::caller(), Label::default());
         let sequence = inner.submitted.load(Ordering::Relaxed);
         // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
         unsafe { slot.cell.describe(Meta { name: call, location, label, sequence }) };
         let needs = after.into_iter().map(|task| Need { task, order_only: true });
-        let ready = self.publish(inner, task, claims, needs);
+        self.gather(inner, task, claims, needs);
+        let ready = self.publish(inner, task, slot);
         Ok(Guard { task, ready })
     }
 }

@@ -16,7 +16,7 @@ macro_rules! tuple {
             type Claim = ($($name::Claim,)*);
             type Data<'a> = ($($name::Data<'a>,)*);
 
-            #[inline]
+            #[inline(always)]
             #[expect(non_snake_case, reason = "type names name the parts")]
             fn claim(self, claims: &mut Claims) -> Result<Self::Claim, SubmitError> {
                 let ($($name,)*) = self;

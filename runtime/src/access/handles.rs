@@ -161,7 +161,7 @@ unsafe impl Access for HandleAccess {
     type Claim = ();
     type Data<'a> = ();
 
-    #[inline]
+    #[inline(always)]
     fn claim(self, claims: &mut Claims) -> Result<(), SubmitError> {
         check_owner(claims, self.runtime)?;
         claims.declare(self.index..self.index + 1, 0, self.mode);

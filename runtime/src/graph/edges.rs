@@ -67,6 +67,11 @@ impl Edge {
         self.0 & ORDER != 0
     }
 
+    /// The same edge, with or without data.
+    pub(crate) fn with_order_only(self, order_only: bool) -> Self {
+        Edge(self.0 & !ORDER | if order_only { ORDER } else { 0 })
+    }
+
     pub(crate) fn place(self) -> Place {
         let index = self.0 & INDEX;
         if self.0 & SPILLED == 0 {

@@ -10,8 +10,7 @@ use crate::access::Mode;
 pub(super) struct Entry {
     pub(super) writer: TaskRef,
     pub(super) epoch: u32,
-    /// Length of `readers` at which ended ones are dropped next.
-    pub(super) prune_at: u32,
+    /// When it is full, and not short, ended ones are dropped.
     pub(super) readers: SmallVec<[TaskRef; 4]>,
     /// Stands for the writer from when tasks commute on the handle until one writes it.
     pub(super) run: Option<Box<Run>>,
@@ -30,17 +29,11 @@ pub(super) struct Run {
 
 /// Looking whether a reader has ended may mean to fetch its slot from another core, so a handle
 /// keeps this many before it looks.
-pub(super) const PRUNE_FIRST: u32 = 64;
+pub(super) const PRUNE_FIRST: usize = 64;
 
 impl Entry {
     pub(super) fn new(epoch: u32) -> Self {
-        Entry {
-            writer: TaskRef::NONE,
-            epoch,
-            prune_at: PRUNE_FIRST,
-            readers: SmallVec::new(),
-            run: None,
-        }
+        Entry { writer: TaskRef::NONE, epoch, readers: SmallVec::new(), run: None }
     }
 
     /// Forgets what was before `epoch`, but keeps its memory.
@@ -54,7 +47,7 @@ impl Entry {
 
     /// Forgets all; keeps memory that is not much.
     pub(super) fn clear(&mut self) {
-        if self.readers.capacity() > PRUNE_FIRST as usize {
+        if self.readers.capacity() > PRUNE_FIRST {
             *self = Entry::new(0);
         } else {
             self.written_by(TaskRef::NONE);
@@ -64,17 +57,22 @@ impl Entry {
 
     #[inline]
     pub(super) fn read_by(&mut self, task: TaskRef, is_needless: impl Fn(TaskRef) -> bool) {
-        if self.readers.len() as u32 >= self.prune_at {
-            self.prune(is_needless);
+        if self.readers.len() == self.readers.capacity() {
+            self.make_room(is_needless);
         }
         self.readers.push(task);
     }
 
     #[cold]
-    fn prune(&mut self, is_needless: impl Fn(TaskRef) -> bool) {
-        self.readers.retain(|reader| !is_needless(*reader));
-        // At least doubling keeps the cost of pruning constant per reader.
-        self.prune_at = PRUNE_FIRST.max(2 * self.readers.len() as u32);
+    fn make_room(&mut self, is_needless: impl Fn(TaskRef) -> bool) {
+        let full = self.readers.len();
+        if full >= PRUNE_FIRST {
+            self.readers.retain(|reader| !is_needless(*reader));
+        }
+        // Half of it free, or twice as much, keeps the cost constant per reader.
+        if self.readers.len() > full / 2 {
+            self.readers.reserve(1.max(2 * full - self.readers.len()));
+        }
     }
 
     /// The last writer, or the tasks of the last run.
@@ -86,7 +84,6 @@ impl Entry {
     /// A write by `task`: others wait for this one only.
     pub(super) fn written_by(&mut self, task: TaskRef) {
         self.readers.clear();
-        self.prune_at = PRUNE_FIRST;
         self.run = None;
         self.writer = task;
     }
@@ -137,7 +134,7 @@ impl Run {
         if self.members.len() >= self.prune_at {
             self.members.retain(|member| !is_needless(*member));
             self.before.retain(|before| !is_needless(before.task));
-            self.prune_at = (PRUNE_FIRST as usize).max(2 * self.members.len());
+            self.prune_at = PRUNE_FIRST.max(2 * self.members.len());
         }
         self.members.push(task);
     }

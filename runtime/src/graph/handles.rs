@@ -4,12 +4,9 @@ use std::ops::Range;
 
 use super::TaskRef;
 use super::crossing::Crossing;
-use super::entry::{Entry, PRUNE_FIRST};
+use super::entry::Entry;
 use super::needs::Need;
 use crate::access::{Handle, Mode};
-
-/// Readers of a handle that are told before they are looked at.
-const FORESEEN: usize = 32;
 
 /// Entries by handle index, and which indices are free.
 pub(crate) struct HandleTable {
@@ -58,17 +55,6 @@ impl HandleTable {
         entry
     }
 
-    /// Calls `each` for tasks that [`claim`](Self::claim) will look at, most of them at most.
-    #[inline]
-    pub(crate) fn foresee(&self, handle: Handle, mode: Mode, each: impl FnMut(TaskRef)) {
-        let entry = &self.entries[handle.index as usize];
-        if mode.writes() && !entry.readers.is_empty() {
-            entry.readers.iter().copied().take(FORESEEN).for_each(each);
-        } else {
-            std::iter::once(entry.writer).for_each(each);
-        }
-    }
-
     /// Records that `task` uses `handle` from here on, in program order, and tells what it has
     /// to wait for: a reader for the last writer, a writer for the last writer and all readers
     /// since; one that commutes as a writer, except that the others of its run are no such.
@@ -95,10 +81,8 @@ impl HandleTable {
         }
         if mode.writes() {
             if !entry.readers.is_empty() {
-                for reader in entry.readers.drain(..) {
-                    need(Need { task: reader, order_only: true });
-                }
-                entry.prune_at = PRUNE_FIRST;
+                entry.readers.iter().for_each(|r| need(Need { task: *r, order_only: true }));
+                entry.readers.clear();
             }
             entry.writer = task;
         } else {
@@ -193,6 +177,7 @@ mod tests {
     use super::*;
     use crate::graph::Allocation;
     use crate::graph::SlotTable;
+    use crate::graph::entry::PRUNE_FIRST;
 
     struct World {
         table: SlotTable,
@@ -208,7 +193,7 @@ mod tests {
         }
 
         fn task(&mut self) -> TaskRef {
-            self.table.allocate(&mut self.allocation).expect("a slot")
+            self.table.allocate(&mut self.allocation).expect("a slot").0
         }
 
         fn claim(&mut self, epoch: u32, mode: Mode, task: TaskRef) -> Vec<Need> {
@@ -317,7 +302,7 @@ mod tests {
             w.claim(0, Mode::Read, task);
             w.table.end(task.slot(), None, |_, _| {});
         }
-        assert!(w.handles.entries[0].readers.len() <= 2 * PRUNE_FIRST as usize);
+        assert!(w.handles.entries[0].readers.len() <= 2 * PRUNE_FIRST);
         let [mut run, mut before] = [0, 0];
         for _ in 0..1000 {
             let task = w.task();
@@ -326,7 +311,7 @@ mod tests {
             let open = w.handles.entries[0].run.as_ref().expect("open");
             (run, before) = (run.max(open.members.len()), open.before.len());
         }
-        assert!(run <= 2 * PRUNE_FIRST as usize && before == 0, "{run} {before}");
+        assert!(run <= 2 * PRUNE_FIRST && before == 0, "{run} {before}");
     }
 
     #[test]

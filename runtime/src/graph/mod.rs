@@ -50,11 +50,11 @@ pub(crate) use crossing::Crossing;
 pub(crate) use edges::Edge;
 pub(crate) use guard::{GuardMark, Join};
 pub(crate) use handles::HandleTable;
-pub(crate) use needs::{Need, Needs};
+pub(crate) use needs::Need;
 pub(crate) use node::NodeFacts;
 pub(crate) use segments::{Segments, page};
 pub(crate) use slot::{SUBMITTING, Slot, TaskRef};
-pub(crate) use table::{Allocation, SlotTable};
+pub(crate) use table::{Allocation, Linked, SlotTable};
 
 #[cfg(all(test, loom))]
 mod model;

@@ -7,7 +7,7 @@ use loom::thread;
 
 use super::GuardMark;
 use super::table::Allocation;
-use super::{SlotTable, TaskRef};
+use super::{Need, SlotTable, TaskRef};
 use crate::sync::{AtomicU32, Ordering};
 
 /// A table, a ready queue, and one value that all tasks of the model write.
@@ -47,12 +47,13 @@ impl World {
     }
 
     fn submit(&self, allocation: &mut Allocation, body: Body, needs: &[TaskRef]) -> TaskRef {
-        let task = self.table.allocate(allocation).expect("a slot");
+        let (task, slot) = self.table.allocate(allocation).expect("a slot");
         *self.bodies[task.slot() as usize].lock().expect("lock") = body;
-        let (slot, mut edges, found) = (self.table.slot(task.slot()), 0, needs.len() as u32);
+        let (mut edges, found) = (0, needs.len() as u32);
         slot.announce(found);
         for need in needs {
-            self.table.link(*need, task, false, &mut edges, allocation);
+            let need = Need { task: *need, order_only: false };
+            self.table.link(need, (task.slot(), slot), &mut edges, allocation);
         }
         if slot.publish(found, edges) {
             self.push(task.slot());
@@ -143,8 +144,9 @@ fn loom_freed_slots_are_handed_out_once() {
     loom::model(|| {
         let world = World::new();
         let mut allocation = Allocation::new();
-        let slots: Vec<u32> =
-            (0..2).map(|_| world.table.allocate(&mut allocation).expect("a slot").slot()).collect();
+        let slots: Vec<u32> = (0..2)
+            .map(|_| world.table.allocate(&mut allocation).expect("a slot").0.slot())
+            .collect();
         let workers: Vec<_> = slots
             .iter()
             .map(|slot| {
@@ -152,11 +154,11 @@ fn loom_freed_slots_are_handed_out_once() {
                 thread::spawn(move || world.table.free(&[slot]))
             })
             .collect();
-        let first = world.table.allocate(&mut allocation).expect("a slot").slot();
+        let first = world.table.allocate(&mut allocation).expect("a slot").0.slot();
         for worker in workers {
             worker.join().expect("worker");
         }
-        let second = world.table.allocate(&mut allocation).expect("a slot").slot();
+        let second = world.table.allocate(&mut allocation).expect("a slot").0.slot();
         assert_ne!(first, second);
     });
 }
@@ -166,7 +168,7 @@ fn loom_freed_slots_are_handed_out_once() {
 fn loom_a_guard_has_one_owner() {
     loom::model(|| {
         let table = Arc::new(SlotTable::new());
-        let guard = table.allocate(&mut Allocation::new()).expect("a slot").slot();
+        let guard = table.allocate(&mut Allocation::new()).expect("a slot").0.slot();
         table.slot(guard).set_guard();
         let ended = Arc::new(AtomicU32::new(0));
         let granter = {

@@ -15,7 +15,7 @@
 
 use super::edges::{Edge, INLINE};
 use super::slot::{GUARD, NAMED, NODE, SUBMITTING, Slot, pack};
-use super::table::{Allocation, SlotTable};
+use super::table::{Allocation, Linked, SlotTable};
 use super::{Need, TaskRef};
 use crate::sync::Ordering;
 
@@ -86,22 +86,22 @@ const _: () = assert!(INLINE == 3, "the facts of a recorded task take the inline
 
 impl SlotTable {
     /// Makes the recorded `task`, which is not released yet, wait for a task outside too; `made`
-    /// counts such edges so far. False when that one has ended.
+    /// counts such edges so far.
     pub(crate) fn link_node(
         &self,
         need: Need,
         task: TaskRef,
         made: &mut u32,
         from: &mut Allocation,
-    ) -> bool {
+    ) -> Linked {
+        let slot = self.slot(task.slot());
         if *made == 0 {
-            let slot = self.slot(task.slot());
             self.give_back_spilled(slot, from);
             slot.pending.store(SUBMITTING, Ordering::Relaxed);
         }
         // The places of inline edges hold other facts.
         let mut edges = INLINE + *made;
-        let linked = self.link(need.task, task, need.order_only, &mut edges, from);
+        let linked = self.link(need, (task.slot(), slot), &mut edges, from);
         *made = edges - INLINE;
         linked
     }

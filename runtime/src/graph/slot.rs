@@ -199,6 +199,12 @@ impl Slot {
         self.facts.store(facts | COMMUTES, Ordering::Relaxed);
     }
 
+    /// Whether this task, which is no guard, is neither recorded nor commutes on handles.
+    #[inline]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.facts.load(Ordering::Relaxed) & (NODE | COMMUTES) == 0
+    }
+
     /// Whether this task, which is no guard, commutes on handles.
     #[inline]
     pub(crate) fn commutes(&self) -> bool {

@@ -2,12 +2,12 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::TaskRef;
 use super::edges::{Edge, INLINE, Place};
 use super::prefetch::{prefetch, prefetch_for_write};
 use super::segments::{Segments, page};
 use super::slot::{Slot, pack};
-use crate::sync::{AtomicU32, Mutex, Ordering, lock};
+use super::{Need, TaskRef};
+use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 
 /// Slots of a page (128 KiB), and spilled edges (48 KiB).
 const SLOTS: u32 = page(1 << 9);
@@ -23,6 +23,16 @@ struct Spilled {
     task: AtomicU32,
     /// Next spilled edge of the same task, or in the free list; submitter only.
     chain: AtomicU32,
+}
+
+/// What became of an edge that was to be drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Linked {
+    Made,
+    /// The task waits for that one already.
+    Known,
+    /// The task that it was to come from has ended.
+    Ended,
 }
 
 /// All slots and spilled edges of a runtime. Shared reads; growth and edge drawing belong to
@@ -64,8 +74,8 @@ impl SlotTable {
     }
 
     /// Takes a slot for a task that is being submitted; `None` when all are in use.
-    #[inline]
-    pub(crate) fn allocate(&self, from: &mut Allocation) -> Option<TaskRef> {
+    #[inline(always)]
+    pub(crate) fn allocate(&self, from: &mut Allocation) -> Option<(TaskRef, &Slot)> {
         if from.free.len() <= AHEAD && from.free.len().is_multiple_of(AHEAD) {
             self.refill(from);
         }
@@ -87,7 +97,7 @@ impl SlotTable {
         slot.ready.store(0, Ordering::Relaxed);
         let generation = slot.generation.load(Ordering::Relaxed);
         slot.generation.store(generation.wrapping_add(1), Ordering::Relaxed);
-        Some(TaskRef::new(index, generation))
+        Some((TaskRef::new(index, generation), slot))
     }
 
     #[cold]
@@ -112,15 +122,7 @@ impl SlotTable {
         std::mem::swap(free, freed);
     }
 
-    /// Fetches the line of a task that will be looked at soon.
-    #[inline]
-    pub(crate) fn prefetch(&self, task: TaskRef) {
-        if task != TaskRef::NONE {
-            self.prefetch_slot(task.slot());
-        }
-    }
-
-    /// Fetches the line of a task that will be run soon.
+    /// Fetches the line of a task that will be looked at, or run, soon.
     #[inline]
     pub(crate) fn prefetch_slot(&self, slot: u32) {
         prefetch_for_write(self.slot(slot));
@@ -185,28 +187,31 @@ impl SlotTable {
         (head >> 32) as u32 != task.generation()
     }
 
-    /// Makes `task` wait for `predecessor`; `made` counts the edges of `task` so far.
-    /// False when the predecessor has ended.
-    #[inline]
+    /// Makes the task that is being submitted in `slot`, which is `its`, wait for another; `made`
+    /// counts the edges of the task so far.
+    #[inline(always)]
     pub(crate) fn link(
         &self,
-        predecessor: TaskRef,
-        task: TaskRef,
-        order_only: bool,
+        need: Need,
+        (slot, its): (u32, &Slot),
         made: &mut u32,
         from: &mut Allocation,
-    ) -> bool {
+    ) -> Linked {
+        let Need { task: predecessor, order_only } = need;
         let head = &self.slot(predecessor.slot()).head;
         let mut seen = head.load(Ordering::Acquire);
         let generation = predecessor.generation();
         if (seen >> 32) as u32 != generation {
-            return false;
+            return Linked::Ended;
+        }
+        // Only the submitter adds edges: one to this task is the last that was added.
+        if *made != 0 && self.leads_to(Edge::from_bits(seen as u32), slot) {
+            return self.link_again(need, head, seen);
         }
         let (edge, next) = if *made < INLINE {
-            let edge = Edge::inline(task.slot(), *made, order_only);
-            (edge, &self.slot(task.slot()).next[*made as usize])
+            (Edge::inline(slot, *made, order_only), &its.next[*made as usize])
         } else {
-            self.spilled_edge(task.slot(), order_only, from)
+            self.spilled_edge(slot, order_only, from)
         };
         loop {
             next.store(seen as u32, Ordering::Relaxed);
@@ -214,15 +219,42 @@ impl SlotTable {
             match head.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Acquire) {
                 Ok(_) => {
                     *made += 1;
-                    return true;
+                    return Linked::Made;
                 }
                 Err(now) => seen = now,
             }
             if (seen >> 32) as u32 != generation {
                 // A spilled edge stays in the task's chain and is given back with it.
-                return false;
+                return Linked::Ended;
             }
         }
+    }
+
+    #[inline]
+    fn leads_to(&self, edge: Edge, slot: u32) -> bool {
+        !edge.is_end()
+            && match edge.place() {
+                Place::Inline { slot: successor, .. } => successor == slot,
+                Place::Spilled(index) => {
+                    self.spilled.get(index).task.load(Ordering::Relaxed) == slot
+                }
+            }
+    }
+
+    /// The last edge in the list of a predecessor leads to the task already; it carries data if
+    /// either need does.
+    #[cold]
+    fn link_again(&self, need: Need, head: &AtomicU64, mut seen: u64) -> Linked {
+        while (seen >> 32) as u32 == need.task.generation() {
+            let edge = Edge::from_bits(seen as u32);
+            let merged = edge.with_order_only(edge.order_only() && need.order_only);
+            let new = pack(need.task.generation(), merged);
+            match head.compare_exchange_weak(seen, new, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return Linked::Known,
+                Err(now) => seen = now,
+            }
+        }
+        Linked::Ended
     }
 
     #[cold]
@@ -255,9 +287,19 @@ impl SlotTable {
 
     /// Ends the task in `slot`: no edge can be added any more. Calls `ready` for each successor
     /// that this makes ready. With a `failure`, successors that read its data are cancelled.
-    #[inline]
-    pub(crate) fn end(&self, slot: u32, failure: Option<u32>, mut ready: impl FnMut(u32, &Slot)) {
-        let head = &self.slot(slot).head;
+    pub(crate) fn end(&self, slot: u32, failure: Option<u32>, ready: impl FnMut(u32, &Slot)) {
+        self.end_at(self.slot(slot), failure, ready);
+    }
+
+    /// The same for the task in the slot that is `its`.
+    #[inline(always)]
+    pub(crate) fn end_at(
+        &self,
+        its: &Slot,
+        failure: Option<u32>,
+        mut ready: impl FnMut(u32, &Slot),
+    ) {
+        let head = &its.head;
         let generation = (head.load(Ordering::Relaxed) >> 32) as u32;
         let list = head.swap(pack(generation.wrapping_add(1), Edge::END), Ordering::AcqRel);
         let mut edge = Edge::from_bits(list as u32);

@@ -101,7 +101,7 @@ impl Inner {
         let circle = (children.entangled || !submitter.entangled.is_empty())
             && self.leads_to(slot, &children);
         let join = if circle { None } else { submitter.allocate(self) };
-        let Some(join) = join else {
+        let Some((join, its)) = join else {
             let meta = self.facts(&submitter, slot);
             drop(submitter);
             let message = match circle {
@@ -110,12 +110,13 @@ impl Inner {
             };
             return Some(failure.or_else(|| Some(self.fail(slot, meta, false, message.into()))));
         };
-        self.table.slot(join.slot()).set_join(Join { parent: slot, failure });
+        its.set_join(Join { parent: slot, failure });
         if children.entangled {
             submitter.entangled.push(join);
         }
         let needs = children.tasks.into_iter().map(|task| Need { task, order_only: false });
-        let ended = submitter.publish(self, join, &[], needs);
+        submitter.gather(self, join, &[], needs);
+        let ended = submitter.publish(self, join, its);
         drop(submitter);
         if !ended {
             return None;

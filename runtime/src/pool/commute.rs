@@ -150,7 +150,7 @@ impl Inner {
         let mut called = Called::new();
         let mut next = None;
         if let Some(grant) = self.commuting.enter(slot, its.priority(), &mut called) {
-            next = self.execute_now(slot, context);
+            next = self.execute_plain(slot, its, context);
             self.commuting.leave(&grant, &mut called);
         }
         let next = next.or_else(|| called.pop());

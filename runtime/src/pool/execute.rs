@@ -170,21 +170,28 @@ impl<'a> Released<'a> {
 
 impl Inner {
     /// Runs the ready task in `slot` and ends it; returns a successor to run next.
+    #[inline]
     pub(crate) fn execute(&self, slot: u32, context: &mut Context) -> Option<u32> {
-        if self.table.slot(slot).commutes() {
+        let its = self.table.slot(slot);
+        if its.is_plain() {
+            return self.execute_plain(slot, its, context);
+        }
+        if its.commutes() {
             return self.execute_commuting(slot, context);
         }
-        self.execute_now(slot, context)
+        self.count_started(context.lane);
+        self.execute_node(slot, context)
     }
 
-    /// The same for a task that holds the handles on which it commutes.
-    #[inline(always)]
-    pub(super) fn execute_now(&self, slot: u32, context: &mut Context) -> Option<u32> {
+    /// The same for a task that is not a recorded one, and commutes on nothing, or holds the
+    /// handles on which it commutes.
+    pub(super) fn execute_plain(
+        &self,
+        slot: u32,
+        its: &Slot,
+        context: &mut Context,
+    ) -> Option<u32> {
         self.count_started(context.lane);
-        let its = self.table.slot(slot);
-        if its.is_node() {
-            return self.execute_node(slot, context);
-        }
         if !context.uncounted.is_empty() {
             context.count_ended(self);
         }
@@ -193,9 +200,9 @@ impl Inner {
                 self.discard(slot, failure, context);
                 (Some(failure), self.time_if_taken())
             }
-            None => self.run_body(slot, context),
+            None => self.run_body(slot, its, context),
         };
-        self.drop_claim(slot);
+        drop_claim(its);
         let failure = match has_children() {
             false => failure,
             // Else whoever ends the last of them ends this task.
@@ -203,7 +210,11 @@ impl Inner {
         };
         // Read now: once the task has ended, the slot may have another.
         let bytes = self.memory.as_ref().map(|memory| memory.bytes_of(slot));
-        let next = self.end(slot, failure, end, context);
+        let mut released = Released::new(self, context.lane, end, &mut context.ready);
+        self.table.end_at(its, failure, |successor, its| released.add(successor, its));
+        let next = released.finish();
+        context.free(self, slot);
+        let next = self.go_on(next, context);
         if let (Some(memory), Some(bytes)) = (&self.memory, bytes) {
             memory.leave(context.lane, bytes);
         }
@@ -212,47 +223,35 @@ impl Inner {
         next
     }
 
-    /// Ends the task in `slot`, whose body ended at `time`, queues ready successors but the first,
-    /// returns that.
-    #[inline]
-    fn end(
+    /// Queues the tasks that an end has let go, except for `next` if this thread may run it next.
+    #[inline(always)]
+    pub(crate) fn go_on(&self, next: Option<u32>, context: &mut Context) -> Option<u32> {
+        let may = next.is_none_or(|next| self.ready.may_run_next(self.table.slot(next)));
+        if may && context.ready.is_empty() {
+            return next;
+        }
+        context.ready.extend(next.filter(|_| !may));
+        self.queue_ready(context);
+        next.filter(|_| may)
+    }
+
+    fn queue_ready(&self, context: &mut Context) {
+        let count = context.ready.len();
+        let (queue, worker) = (&context.queue, Some(context.lane));
+        context.ready.drain(..).rev().for_each(|slot| self.enqueue(slot, queue, worker));
+        self.wake_for(count);
+    }
+
+    /// Runs the body of the task in `slot`, which is `its`; returns its failure, if it failed, and
+    /// when it ended, or 0 if no times are taken.
+    #[inline(always)]
+    pub(crate) fn run_body(
         &self,
         slot: u32,
-        failure: Option<u32>,
-        time: u64,
+        its: &Slot,
         context: &mut Context,
-    ) -> Option<u32> {
-        let mut released = Released::new(self, context.lane, time, &mut context.ready);
-        self.table.end(slot, failure, |successor, its| released.add(successor, its));
-        let next = released.finish();
-        context.free(self, slot);
-        self.go_on(next, context)
-    }
-
-    /// Queues the tasks that an end has let go, except for `next` if this thread may run it next.
-    #[inline]
-    pub(crate) fn go_on(&self, next: Option<u32>, context: &mut Context) -> Option<u32> {
-        let next = next.filter(|next| {
-            let may = self.ready.may_run_next(self.table.slot(*next));
-            if !may {
-                context.ready.push(*next);
-            }
-            may
-        });
-        if !context.ready.is_empty() {
-            let count = context.ready.len();
-            let (queue, worker) = (&context.queue, Some(context.lane));
-            context.ready.drain(..).rev().for_each(|slot| self.enqueue(slot, queue, worker));
-            self.wake_for(count);
-        }
-        next
-    }
-
-    /// Runs the body of the task in `slot`; returns its failure, if it failed, and when it ended,
-    /// or 0 if no times are taken.
-    #[inline]
-    pub(crate) fn run_body(&self, slot: u32, context: &mut Context) -> (Option<u32>, u64) {
-        let cell = &self.table.slot(slot).cell;
+    ) -> (Option<u32>, u64) {
+        let cell = &its.cell;
         let timed = self.takes_times();
         let start = if timed { self.body_begins(slot, context.lane) } else { 0 };
         // SAFETY: the task is ready and was taken from a queue once, so this thread owns the
@@ -283,20 +282,6 @@ impl Inner {
         // SAFETY: the caller's promise.
         let meta = unsafe { self.meta(self.table.slot(slot)) };
         self.fail(slot, meta, panicked, message)
-    }
-
-    #[inline]
-    fn drop_claim(&self, slot: u32) {
-        // SAFETY: this thread ends the task, so it owns the cell.
-        if !unsafe { self.table.slot(slot).cell.is_clear() } {
-            self.clear_claim(slot);
-        }
-    }
-
-    fn clear_claim(&self, slot: u32) {
-        // SAFETY: as above; the body was consumed.
-        let cleared = guarded(|| unsafe { self.table.slot(slot).cell.clear() });
-        debug_assert!(cleared.is_ok(), "the drop of a claim panicked");
     }
 
     /// Records a failure before the task counts as ended: whoever is submitted later and finds
@@ -332,4 +317,19 @@ impl Inner {
     pub(crate) fn totals(&self, lane: usize) -> &LaneTotals {
         &self.totals.lanes[lane]
     }
+}
+
+/// Drops what is left of a task whose body has been consumed; by the thread that ends the task.
+#[inline(always)]
+fn drop_claim(its: &Slot) {
+    // SAFETY: the thread that ends the task owns the cell.
+    if !unsafe { its.cell.is_clear() } {
+        clear_claim(its);
+    }
+}
+
+fn clear_claim(its: &Slot) {
+    // SAFETY: as above; the body was consumed.
+    let cleared = guarded(|| unsafe { its.cell.clear() });
+    debug_assert!(cleared.is_ok(), "the drop of a claim panicked");
 }

@@ -42,18 +42,26 @@ impl Inner {
         deadline: Deadline,
         condition: impl Fn() -> bool,
     ) -> bool {
-        let ticket = point.enter();
         let stop = || condition() || has_passed(deadline) || self.unblock(&condition);
+        // A thread that runs tasks looks by itself, so it enters the point when it has none to run:
+        // as long as nobody is there, those that end tasks have nobody to tell.
+        let mut ticket = None;
         let mut fresh = true;
         while !stop() {
-            match self.worker_0() {
-                Some(context) => self.help(context, patience, deadline, stop),
-                None if fresh && holds_soon(stop) => break,
-                None => park_until(deadline),
+            if let Some(context) = self.worker_0() {
+                let enter = || ticket = ticket.or_else(|| Some(point.enter()));
+                self.help(context, patience, deadline, stop, enter);
+            } else if fresh && holds_soon(stop) {
+                break;
+            } else if ticket.is_none() {
+                // Who enters looks once more.
+                ticket = Some(point.enter());
+            } else {
+                park_until(deadline);
             }
             fresh = false;
         }
-        point.leave(ticket);
+        ticket.into_iter().for_each(|ticket| point.leave(ticket));
         deadline.is_none() || condition()
     }
 
@@ -80,12 +88,14 @@ impl Inner {
         }
     }
 
+    /// Runs tasks until `condition` holds; calls `rests` before it looks idly.
     fn help(
         &self,
         mut guard: MutexGuard<'_, Context>,
         patience: Patience,
         deadline: Deadline,
         condition: impl Fn() -> bool,
+        mut rests: impl FnMut(),
     ) {
         let context = &mut *guard;
         context.spin.has_been_away();
@@ -93,10 +103,11 @@ impl Inner {
         let mut unseen = 0;
         let mut holds = condition();
         while !holds {
-            let found = find(self, context);
-            let Some(slot) = found.or_else(|| idle(self, context, deadline, &condition)) else {
-                break;
-            };
+            let found = find(self, context).or_else(|| {
+                rests();
+                idle(self, context, deadline, &condition)
+            });
+            let Some(slot) = found else { break };
             let mut next = Some(slot);
             while let Some(slot) = next {
                 next = self.execute(slot, context);

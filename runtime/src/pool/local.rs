@@ -28,7 +28,7 @@ pub(crate) fn running_task(runtime: u64) -> Option<u32> {
 }
 
 /// Runs the `body` of a task. Bodies do not nest, and `body` does not unwind.
-#[inline]
+#[inline(always)]
 pub(crate) fn inside_body<R>(runtime: u64, slot: u32, body: impl FnOnce() -> R) -> R {
     RUNNING.set(runtime);
     SLOT.set(slot);

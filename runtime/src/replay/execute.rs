@@ -76,7 +76,7 @@ impl Inner {
                 self.discard(slot, failure, context);
                 (Some(failure), self.time_if_taken())
             }
-            None => self.run_body(slot, context),
+            None => self.run_body(slot, its, context),
         };
         if let Some(failure) = failure {
             instance.add_blame(failure);

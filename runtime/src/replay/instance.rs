@@ -134,7 +134,7 @@ impl Instance {
     ) -> Option<Arc<Self>> {
         let mut slots = Vec::with_capacity(plan.tasks.len());
         for _ in 0..plan.tasks.len() {
-            let Some(task) = submitter.allocate(inner) else {
+            let Some((task, _)) = submitter.allocate(inner) else {
                 slots.iter().for_each(|slot| inner.table.retire_node(*slot));
                 inner.table.free(&slots);
                 return None;

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::access::Handle;
 use crate::claims::Claim;
-use crate::graph::{Allocation, Crossing, HandleTable, Need, Needs, Slot, TaskRef};
+use crate::graph::{Allocation, Crossing, HandleTable, Linked, Need, Slot, TaskRef};
 use crate::pool::holds;
 use crate::replay::{Cover, Entered, Instance};
 use crate::runtime::Inner;
@@ -21,10 +21,6 @@ use crate::task::{Failures, Label, Meta};
 
 pub use task::TaskBuilder;
 
-/// For how many claims of a task, and handles of each, the predecessors' slots are fetched while it
-/// is filled in.
-const PREFETCHED: usize = 4;
-
 /// What the submission lock protects.
 pub(crate) struct Submitter {
     pub(crate) handles: HandleTable,
@@ -32,7 +28,7 @@ pub(crate) struct Submitter {
     pub(crate) kinds: SubmittedKinds,
     allocation: Allocation,
     /// What the task that is being submitted has to wait for; empty in between.
-    needs: Needs,
+    needs: Vec<Need>,
     /// Joins of parents that have a child which waits for others than its siblings.
     pub(crate) entangled: Vec<TaskRef>,
     /// Handles to be taken back once no task is unfinished.
@@ -51,7 +47,7 @@ impl Submitter {
             failures: Failures::default(),
             kinds: SubmittedKinds::default(),
             allocation: Allocation::new(),
-            needs: Needs::default(),
+            needs: Vec::new(),
             entangled: Vec::new(),
             retired: Vec::new(),
             instances: Vec::new(),
@@ -110,48 +106,50 @@ impl Submitter {
         self.failures.prune(self.handles.len(), self.handles.writers());
     }
 
-    /// Fetches the slots of tasks that these claims will meet.
-    #[inline]
-    fn foresee(&self, inner: &Inner, claims: &[Claim]) {
-        for claim in claims.iter().take(PREFETCHED) {
-            for handle in claim.handles().take(PREFETCHED) {
-                self.handles.foresee(handle, claim.mode(), |task| inner.table.prefetch(task));
-            }
-        }
-    }
-
-    /// Draws the edges of `task`, from what its claims and `explicit` need, then publishes it;
-    /// true when it is ready at once. The slot's cell must be filled by then.
-    #[inline]
-    pub(crate) fn publish(
+    /// Notes what `task` uses, and gathers what it has to wait for; fetches those tasks' slots.
+    #[inline(always)]
+    pub(crate) fn gather(
         &mut self,
         inner: &Inner,
         task: TaskRef,
         claims: &[Claim],
         explicit: impl IntoIterator<Item = Need>,
-    ) -> bool {
+    ) {
         if !claims.is_empty() {
             self.uncover(inner);
         }
-        let Submitter { handles, failures, allocation, needs, .. } = self;
+        let Submitter { handles, failures, needs, .. } = self;
         let table = &inner.table;
+        let mut need = |need: Need| {
+            table.prefetch_slot(need.task.slot());
+            needs.push(need);
+        };
         for claim in claims {
             for handle in claim.handles() {
                 let needless = |task| table.has_ended(task) && failures.spoilt_by(task).is_none();
-                handles.claim(handle, claim.mode(), task, needless, |need| needs.add(need));
+                handles.claim(handle, claim.mode(), task, needless, &mut need);
             }
         }
-        explicit.into_iter().for_each(|need| needs.add(need));
-        let (slot, found, mut edges) = (table.slot(task.slot()), needs.len(), 0);
+        explicit.into_iter().for_each(need);
+    }
+
+    /// Draws the edges of `task`, from what was [gathered](Self::gather), and publishes it; true
+    /// when it is ready at once. The cell of its slot must be filled by then.
+    #[inline(always)]
+    pub(crate) fn publish(&mut self, inner: &Inner, task: TaskRef, slot: &Slot) -> bool {
+        let Submitter { failures, allocation, needs, .. } = self;
+        let (found, mut edges) = (needs.len() as u32, 0);
         slot.announce(found);
-        for need in needs.drain() {
-            if !table.link(need.task, task, need.order_only, &mut edges, allocation)
+        for need in needs.iter() {
+            let linked = inner.table.link(*need, (task.slot(), slot), &mut edges, allocation);
+            if linked == Linked::Ended
                 && !need.order_only
                 && let Some(failure) = failures.spoilt_by(need.task)
             {
                 slot.cancel(failure);
             }
         }
+        needs.clear();
         slot.publish(found, edges)
     }
 
@@ -179,13 +177,13 @@ impl Submitter {
         let (table, allocation, failures) = (&inner.table, &mut self.allocation, &self.failures);
         let has_ended = |task| table.has_ended(task);
         self.handles.cross(handle, crossing, &name, has_ended, |task, need| {
-            let linked = !has_ended(need.task) && {
+            let mut linked = Linked::Ended;
+            if !has_ended(need.task) {
                 let mut made = entered.edges(task);
-                let linked = table.link_node(need, name(task), &mut made, allocation);
+                linked = table.link_node(need, name(task), &mut made, allocation);
                 entered.set_edges(task, made);
-                linked
-            };
-            if !linked
+            }
+            if linked == Linked::Ended
                 && !need.order_only
                 && let Some(failure) = failures.spoilt_by(need.task)
             {
@@ -271,7 +269,7 @@ impl Submitter {
 
     /// Takes a slot for a task or guard.
     #[inline(always)]
-    pub(crate) fn allocate(&mut self, inner: &Inner) -> Option<TaskRef> {
+    pub(crate) fn allocate<'i>(&mut self, inner: &'i Inner) -> Option<(TaskRef, &'i Slot)> {
         inner.table.allocate(&mut self.allocation)
     }
 }

@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use crate::access::Access;
 use crate::claims::Claims;
 use crate::error::SubmitError;
-use crate::graph::Need;
+use crate::graph::{Need, TaskRef};
 use crate::pool::{add_child, in_task_body};
 use crate::runtime::{Inner, Runtime};
+use crate::submit::Submitter;
 use crate::sync::lock_plain;
 use crate::task::{Job, Label, Meta, Outcome, TaskCell, TaskHandle, TaskId};
 
@@ -205,8 +206,8 @@ impl<'a> TaskBuilder<'a> {
         let claim = claims.collect(access)?;
         inner.wait_for_memory(claims.bytes());
         let mut job = Some(Job::<A, F>::new(claim, body));
-        let after = &after;
-        let order = Order { name, location, label, priority, after, child, claims: &claims };
+        let meta = Meta { name, location, label, sequence: 0 };
+        let order = Order { meta, priority, after: &after, child, claims: &claims };
         let submitted = inner.submit(&order, &mut |cell| {
             if let Some(job) = job.take() {
                 // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
@@ -223,58 +224,97 @@ impl<'a> TaskBuilder<'a> {
 
 /// All that is submitted, but for the body.
 struct Order<'a> {
-    name: &'static str,
-    location: &'static Location<'static>,
-    label: Label,
+    /// Without the place in submission order.
+    meta: Meta,
     priority: i16,
     after: &'a [TaskId],
     child: bool,
     claims: &'a Claims,
 }
 
+impl Order<'_> {
+    /// Whether nothing is to be noted about the task but what each task has.
+    #[inline]
+    fn is_plain(&self, inner: &Inner) -> bool {
+        let alone = !self.child && self.claims.commuting().is_none();
+        alone && inner.memory.is_none() && !inner.takes_times()
+    }
+}
+
 impl Inner {
     /// Takes a slot, has `fill` put the body in, draws the edges and lets the task go. If there is
     /// no slot, or the task is refused, `fill` is not called.
+    #[inline]
     fn submit(
         &self,
         order: &Order<'_>,
         fill: &mut dyn FnMut(&TaskCell),
     ) -> Result<TaskId, SubmitError> {
-        let Order { name, location, label, after, claims, .. } = *order;
+        // Most tasks are plain, and that half is short.
+        match order.is_plain(self) {
+            true => self.submit_as::<true>(order, fill),
+            false => self.submit_as::<false>(order, fill),
+        }
+    }
+
+    #[inline(never)]
+    fn submit_as<const PLAIN: bool>(
+        &self,
+        order: &Order<'_>,
+        fill: &mut dyn FnMut(&TaskCell),
+    ) -> Result<TaskId, SubmitError> {
+        let Order { mut meta, after, claims, .. } = *order;
         let mut submitter = self.submitter();
-        let entangled = match order.child {
+        let entangled = match !PLAIN && order.child {
             false => None,
-            true => Some(submitter.check_child(self, name, claims.list(), after)?),
+            true => Some(submitter.check_child(self, meta.name, claims.list(), after)?),
         };
-        submitter.foresee(self, claims.list());
-        let task = submitter.allocate(self).ok_or(SubmitError::TooManyTasks { task: name })?;
+        let (task, slot) = submitter.allocate(self).ok_or_else(|| too_many(meta.name))?;
         entangled.into_iter().for_each(|entangled| add_child(task, entangled));
-        let sequence = submitter.count_submitted(self, 1);
-        let timed = self.takes_times();
-        let kind = timed.then(|| submitter.kinds.note(&self.recorder, name, claims.bytes()));
+        let after = after.iter().map(|before| Need { task: before.task, order_only: false });
+        submitter.gather(self, task, claims.list(), after);
+        meta.sequence = submitter.count_submitted(self, 1);
         // Without workers the order is that of the program.
         let priority = if self.workers() == 0 { 0 } else { order.priority };
-        let slot = self.table.slot(task.slot());
-        slot.set_task(priority, kind);
-        if let Some(handles) = order.claims.commuting() {
+        slot.set_task(priority, None);
+        if !PLAIN {
+            self.note_more(&mut submitter, task, order, priority);
+        }
+        // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
+        unsafe { slot.cell.describe(meta) };
+        fill(&slot.cell);
+        let ready = submitter.publish(self, task, slot);
+        if ready {
+            if !PLAIN {
+                self.note_ready(slot, self.time_if_taken());
+            }
+            submitter.push(self, task.slot());
+        }
+        drop(submitter);
+        self.submitted_some(ready.into());
+        Ok(TaskId { task, sequence: meta.sequence, runtime: self.id })
+    }
+
+    /// Notes about a task that is being submitted what most tasks do not have.
+    fn note_more(
+        &self,
+        submitter: &mut Submitter,
+        task: TaskRef,
+        order: &Order<'_>,
+        priority: i16,
+    ) {
+        let (name, claims, slot) = (order.meta.name, order.claims, self.table.slot(task.slot()));
+        if self.takes_times() {
+            let kind = submitter.kinds.note(&self.recorder, name, claims.bytes());
+            slot.set_task(priority, Some(kind));
+        }
+        if let Some(handles) = claims.commuting() {
             slot.set_commutes();
             self.commuting.enrol(task.slot(), handles);
         }
         if let Some(memory) = &self.memory {
             memory.note(task.slot(), claims.bytes());
         }
-        // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
-        unsafe { slot.cell.describe(Meta { name, location, label, sequence }) };
-        fill(&slot.cell);
-        let after = after.iter().map(|before| Need { task: before.task, order_only: false });
-        let ready = submitter.publish(self, task, claims.list(), after);
-        if ready {
-            self.note_ready(slot, self.time_if_taken());
-            submitter.push(self, task.slot());
-        }
-        drop(submitter);
-        self.submitted_some(ready.into());
-        Ok(TaskId { task, sequence, runtime: self.id })
     }
 
     /// Tasks have been submitted while a thread waits.
@@ -293,4 +333,9 @@ impl Inner {
             self.run_inline();
         }
     }
+}
+
+#[cold]
+fn too_many(task: &'static str) -> SubmitError {
+    SubmitError::TooManyTasks { task }
 }
