@@ -51,7 +51,7 @@ impl Builder {
         Builder {
             workers: None,
             pin: Pin::No,
-            window: 4096,
+            window: 16_384,
             memory_window: None,
             timing: true,
             main_helps: false,

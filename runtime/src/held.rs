@@ -15,7 +15,7 @@ use crate::pool::{Patience, Reason, hold, in_task_body, release};
 use crate::runtime::{Inner, Runtime};
 use crate::submit::Submitter;
 use crate::sync::{Deadline, Ordering};
-use crate::task::{Label, Meta};
+use crate::task::{Label, PackedMeta};
 use crate::trace::Cause;
 use crate::wait::deadline;
 use crate::watchdog::Call;
@@ -177,7 +177,7 @@ impl Submitter {
         let (location, label) = (Location::caller(), Label::default());
         let sequence = inner.submitted.load(Ordering::Relaxed);
         // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
-        unsafe { slot.cell.describe(Meta { name: call, location, label, sequence }) };
+        unsafe { slot.cell.describe(&PackedMeta::new(call, location, label), sequence) };
         let needs = after.into_iter().map(|task| Need { task, order_only: true });
         self.gather(inner, task, claims, needs);
         let ready = self.publish(inner, task, slot);

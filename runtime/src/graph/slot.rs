@@ -54,7 +54,7 @@ impl std::fmt::Debug for TaskRef {
     }
 }
 
-/// A place for one task at a time: four cache lines. A task travels between the submitter's core
+/// A place for one task at a time: three cache lines. A task travels between the submitter's core
 /// and a worker's; with a small job only its first line does, for the fields are in the order of
 /// who touches them: everybody, then whoever runs the body, then the submitter alone (and who
 /// takes times, or records a trace or a failure).
@@ -84,7 +84,7 @@ pub(crate) struct Slot {
     pub(super) generation: AtomicU32,
 }
 
-const _: () = assert!(cfg!(loom) || size_of::<Slot>() == 256, "four cache lines");
+const _: () = assert!(cfg!(loom) || size_of::<Slot>() == 192, "three cache lines");
 
 pub(super) fn pack(generation: u32, edge: Edge) -> u64 {
     u64::from(generation) << 32 | u64::from(edge.bits())

@@ -9,7 +9,7 @@ use super::slot::{Slot, pack};
 use super::{Need, TaskRef};
 use crate::sync::{AtomicU32, AtomicU64, Mutex, Ordering, lock};
 
-/// Slots of a page (128 KiB), and spilled edges (48 KiB).
+/// Slots of a page (96 KiB), and spilled edges (48 KiB).
 const SLOTS: u32 = page(1 << 9);
 const SPILLED: u32 = page(1 << 12);
 

@@ -23,7 +23,7 @@ use crate::pool::guarded;
 use crate::runtime::Inner;
 use crate::submit::Submitter;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
-use crate::task::{BodyResult, Label, Meta, Repeated};
+use crate::task::{BodyResult, Label, Meta, PackedMeta, Repeated};
 
 /// Bits of [`Instance::state`].
 const BUSY: u32 = 1;
@@ -184,11 +184,11 @@ impl Instance {
             slot.set_node(priority, task.named, facts);
             let job = NodeJob { body: &raw const *task.body, instance: Arc::as_ptr(self) };
             let (name, location, label) = (task.name, task.location, task.label);
-            let meta = Meta { name, location, label, sequence: index as u64 };
+            let meta = PackedMeta::new(name, location, label);
             // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
             unsafe { slot.cell.fill_repeated(job) };
             // SAFETY: as above.
-            unsafe { slot.cell.describe(meta) };
+            unsafe { slot.cell.describe(&meta, index as u64) };
         }
     }
 

@@ -14,7 +14,7 @@ use crate::pool::{add_child, in_task_body};
 use crate::runtime::{Inner, Runtime};
 use crate::submit::Submitter;
 use crate::sync::lock_plain;
-use crate::task::{Job, Label, Meta, Outcome, TaskCell, TaskHandle, TaskId};
+use crate::task::{Job, Label, Outcome, PackedMeta, TaskCell, TaskHandle, TaskId};
 
 /// A task that is being described; [`spawn`](TaskBuilder::spawn) submits it.
 #[derive(Debug)]
@@ -206,7 +206,7 @@ impl<'a> TaskBuilder<'a> {
         let claim = claims.collect(access)?;
         inner.wait_for_memory(claims.bytes());
         let mut job = Some(Job::<A, F>::new(claim, body));
-        let meta = Meta { name, location, label, sequence: 0 };
+        let meta = PackedMeta::new(name, location, label);
         let order = Order { meta, priority, after: &after, child, claims: &claims };
         let submitted = inner.submit(&order, &mut |cell| {
             if let Some(job) = job.take() {
@@ -225,7 +225,7 @@ impl<'a> TaskBuilder<'a> {
 /// All that is submitted, but for the body.
 struct Order<'a> {
     /// Without the place in submission order.
-    meta: Meta,
+    meta: PackedMeta,
     priority: i16,
     after: &'a [TaskId],
     child: bool,
@@ -263,17 +263,17 @@ impl Inner {
         order: &Order<'_>,
         fill: &mut dyn FnMut(&TaskCell),
     ) -> Result<TaskId, SubmitError> {
-        let Order { mut meta, after, claims, .. } = *order;
+        let Order { meta, after, claims, .. } = order;
         let mut submitter = self.submitter();
         let entangled = match !PLAIN && order.child {
             false => None,
-            true => Some(submitter.check_child(self, meta.name, claims.list(), after)?),
+            true => Some(submitter.check_child(self, meta.name(), claims.list(), after)?),
         };
-        let (task, slot) = submitter.allocate(self).ok_or_else(|| too_many(meta.name))?;
+        let (task, slot) = submitter.allocate(self).ok_or_else(|| too_many(meta.name()))?;
         entangled.into_iter().for_each(|entangled| add_child(task, entangled));
         let after = after.iter().map(|before| Need { task: before.task, order_only: false });
         submitter.gather(self, task, claims.list(), after);
-        meta.sequence = submitter.count_submitted(self, 1);
+        let sequence = submitter.count_submitted(self, 1);
         // Without workers the order is that of the program.
         let priority = if self.workers() == 0 { 0 } else { order.priority };
         slot.set_task(priority, None);
@@ -281,7 +281,7 @@ impl Inner {
             self.note_more(&mut submitter, task, order, priority);
         }
         // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
-        unsafe { slot.cell.describe(meta) };
+        unsafe { slot.cell.describe(meta, sequence) };
         fill(&slot.cell);
         let ready = submitter.publish(self, task, slot);
         if ready {
@@ -292,7 +292,7 @@ impl Inner {
         }
         drop(submitter);
         self.submitted_some(ready.into());
-        Ok(TaskId { task, sequence: meta.sequence, runtime: self.id })
+        Ok(TaskId { task, sequence, runtime: self.id })
     }
 
     /// Notes about a task that is being submitted what most tasks do not have.
@@ -303,7 +303,7 @@ impl Inner {
         order: &Order<'_>,
         priority: i16,
     ) {
-        let (name, claims, slot) = (order.meta.name, order.claims, self.table.slot(task.slot()));
+        let (name, claims, slot) = (order.meta.name(), order.claims, self.table.slot(task.slot()));
         if self.takes_times() {
             let kind = submitter.kinds.note(&self.recorder, name, claims.bytes());
             slot.set_task(priority, Some(kind));

@@ -31,7 +31,7 @@ use super::{Label, Outcome};
 use crate::access::Access;
 
 /// Words of job storage in a slot. A job that needs more is boxed.
-const WORDS: usize = 19;
+const WORDS: usize = 12;
 
 /// Facts about a task.
 #[derive(Clone, Copy)]
@@ -90,7 +90,54 @@ struct VTable {
 struct Content {
     vtable: &'static VTable,
     job: MaybeUninit<[usize; WORDS]>,
-    meta: Meta,
+    meta: PackedMeta,
+}
+
+/// [`Meta`] in the fewest bytes. The highest bits of `sequence` tell which parts of a label there are.
+#[derive(Clone, Copy)]
+pub(crate) struct PackedMeta {
+    name: &'static str,
+    location: &'static Location<'static>,
+    batch: u32,
+    layer: u16,
+    shard: u16,
+    sequence: u64,
+}
+
+const BATCH: u64 = 1 << 63;
+const LAYER: u64 = 1 << 62;
+const SHARD: u64 = 1 << 61;
+
+impl PackedMeta {
+    /// The facts of a task whose place in submission order is not known yet.
+    // Little is left of it where the parts of the label are known.
+    #[inline(always)]
+    pub(crate) fn new(
+        name: &'static str,
+        location: &'static Location<'static>,
+        label: Label,
+    ) -> Self {
+        let Label { batch, layer, shard } = label;
+        let parts = [(batch.is_some(), BATCH), (layer.is_some(), LAYER), (shard.is_some(), SHARD)];
+        let parts = parts.iter().map(|(is, bit)| u64::from(*is) * bit).sum::<u64>();
+        let (layer, shard) = (layer.unwrap_or(0), shard.unwrap_or(0));
+        let batch = batch.unwrap_or(0);
+        PackedMeta { name, location, batch, layer, shard, sequence: parts }
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn unpack(self) -> Meta {
+        let has = |part| self.sequence & part != 0;
+        let batch = has(BATCH).then_some(self.batch);
+        let layer = has(LAYER).then_some(self.layer);
+        let shard = has(SHARD).then_some(self.shard);
+        let sequence = self.sequence & !(BATCH | LAYER | SHARD);
+        let label = Label { batch, layer, shard };
+        Meta { name: self.name, location: self.location, label, sequence }
+    }
 }
 
 /// Storage for one task's job and facts.
@@ -233,14 +280,18 @@ impl TaskCell {
         unsafe { (&raw const (*content).job).cast::<N>().read() }
     }
 
-    /// Writes the facts about the task, before or after it is filled.
+    /// Writes the facts about the task, and its place in submission order, before or after it is
+    /// filled.
     ///
     /// # Safety
     /// The caller owns the cell and holds the submission lock.
-    pub(crate) unsafe fn describe(&self, meta: Meta) {
+    #[inline(always)]
+    pub(crate) unsafe fn describe(&self, meta: &PackedMeta, sequence: u64) {
         let content = self.0.get().cast::<Content>();
         // SAFETY: the caller owns the cell; the pointer is valid for writes.
-        unsafe { (&raw mut (*content).meta).write(meta) };
+        let place = unsafe { &raw mut (*content).meta };
+        // SAFETY: as above.
+        unsafe { place.write(PackedMeta { sequence: meta.sequence | sequence, ..*meta }) };
     }
 
     /// # Safety
@@ -259,7 +310,7 @@ impl TaskCell {
     /// The cell is described, and the caller owns it or holds the submission lock.
     pub(crate) unsafe fn meta(&self) -> Meta {
         // SAFETY: the caller's promise.
-        unsafe { (*self.0.get().cast::<Content>()).meta }
+        unsafe { (*self.0.get().cast::<Content>()).meta }.unpack()
     }
 
     /// Runs the body. A panic passes through; the body counts as consumed.
@@ -304,6 +355,32 @@ impl TaskCell {
         if let Some(drop_claim) = vtable.drop_claim {
             // SAFETY: the caller's promise; the table belongs to the job.
             unsafe { drop_claim(job) }
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_are_told_as_they_were_noted() {
+        let (location, sequence) = (Location::caller(), (1 << 61) - 1);
+        for parts in 0..8u32 {
+            for (batch, layer, shard) in [(0, 0, 0), (u32::MAX, u16::MAX, u16::MAX), (7, 0, 9)] {
+                let label = Label {
+                    batch: (parts & 1 != 0).then_some(batch),
+                    layer: (parts & 2 != 0).then_some(layer),
+                    shard: (parts & 4 != 0).then_some(shard),
+                };
+                let cell = TaskCell::new();
+                // SAFETY: nobody else knows the cell.
+                unsafe { cell.describe(&PackedMeta::new("t", location, label), sequence) };
+                // SAFETY: as above; it is described.
+                let meta = unsafe { cell.meta() };
+                assert_eq!((meta.label, meta.sequence), (label, sequence));
+                assert_eq!((meta.name, meta.location), ("t", location));
+            }
         }
     }
 }

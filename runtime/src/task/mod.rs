@@ -5,7 +5,7 @@ mod failure;
 mod handle;
 mod outcome;
 
-pub(crate) use cell::{BodyError, BodyResult, Job, Meta, Repeated, TaskCell};
+pub(crate) use cell::{BodyError, BodyResult, Job, Meta, PackedMeta, Repeated, TaskCell};
 pub use failure::TaskFailure;
 pub(crate) use failure::{Failures, REQUEST};
 pub use handle::TaskHandle;
