@@ -91,7 +91,7 @@ impl Builder {
         self
     }
 
-    /// How many tasks may be unfinished before `spawn` waits; 4096 by default.
+    /// How many tasks may be unfinished before `spawn` waits; 16,384 by default.
     pub fn window(mut self, tasks: usize) -> Self {
         self.window = tasks as u64;
         self
