@@ -359,3 +359,52 @@ impl SlotTable {
         lock(&self.freed).extend_from_slice(slots);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// However often a task needs another, among whichever needs, it waits for it once; and if one
+    /// of the needs is for data, a failure of the other cancels it.
+    #[test]
+    fn a_task_that_is_needed_twice_has_one_edge() {
+        for others in 0..2 * INLINE {
+            for (order_only, again) in [(true, true), (true, false), (false, true), (false, false)]
+            {
+                for failed in [false, true] {
+                    check_needed_twice(others, [order_only, again], failed);
+                }
+            }
+        }
+    }
+
+    fn check_needed_twice(others: u32, order_only: [bool; 2], failed: bool) {
+        let (table, mut allocation) = (SlotTable::new(), Allocation::new());
+        let mut make = || table.allocate(&mut allocation).expect("a slot").0;
+        let (before, task) = (make(), make());
+        let others: Vec<TaskRef> = (0..others).map(|_| make()).collect();
+        let its = table.slot(task.slot());
+        its.announce(others.len() as u32 + 2);
+        let mut edges = 0;
+        let mut link = |task: TaskRef, order_only: bool, to: TaskRef| {
+            let need = Need { task, order_only };
+            table.link(need, (to.slot(), its), &mut edges, &mut allocation)
+        };
+        assert_eq!(link(before, order_only[0], task), Linked::Made);
+        for other in &others {
+            assert_eq!(link(*other, false, task), Linked::Made);
+        }
+        assert_eq!(link(before, order_only[1], task), Linked::Known);
+        assert_eq!(edges, others.len() as u32 + 1);
+        assert!(!its.publish(edges + 1, edges));
+        let mut ready = Vec::new();
+        for other in &others {
+            table.end(other.slot(), None, |slot, _| ready.push(slot));
+        }
+        assert!(ready.is_empty());
+        table.end(before.slot(), failed.then_some(7), |slot, _| ready.push(slot));
+        assert_eq!(ready, [task.slot()]);
+        let needs_data = order_only != [true, true];
+        assert_eq!(its.cancelled_by(), (failed && needs_data).then_some(7));
+    }
+}
