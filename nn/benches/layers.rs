@@ -76,18 +76,24 @@ fn conv2d(
     let (weights, bias) = (values(layer.weights_len()), values(layer.bias_len()));
     let (mut y, mut dx) = (dy.clone(), x.clone());
     let (mut dweights, mut dbias) = (weights.clone(), bias.clone());
-    let mut scratch = values(layer.scratch_len());
+    let mut scratch = values(layer.scratch_len::<f32>(samples));
+    let mut packed = values(layer.packed_len::<f32>());
     let mut group = criterion.benchmark_group(name);
     group.throughput(Throughput::Elements(samples as u64 * layer.flops()));
     group.bench_function("forward", |bencher| {
-        bencher.iter(|| layer.forward(&x, &weights, &bias, &mut y, &mut scratch));
+        bencher.iter(|| layer.forward(&x, &packed, &bias, true, &mut y, &mut scratch));
     });
     group.bench_function("by data", |bencher| {
-        bencher.iter(|| layer.backward_data(&dy, &weights, &mut dx, &mut scratch));
+        bencher.iter(|| layer.backward_data(&dy, &packed, &mut dx, &mut scratch));
     });
     group.bench_function("by weights", |bencher| {
-        bencher.iter(|| layer.backward_weights(&x, &dy, &mut dweights, &mut dbias, &mut scratch));
+        bencher.iter(|| {
+            let gradients = [&mut [][..], &mut dweights, &mut dbias];
+            layer.backward([&x, &dy, &packed], gradients, &mut scratch);
+        });
     });
+    // Once per batch, not per shard; its rate says nothing.
+    group.bench_function("pack", |bencher| bencher.iter(|| layer.pack(&weights, &mut packed)));
 }
 
 fn dense(criterion: &mut Criterion, name: &str, layer: &Dense, samples: usize) {
@@ -97,17 +103,16 @@ fn dense(criterion: &mut Criterion, name: &str, layer: &Dense, samples: usize) {
     let (weights, bias) = (values(layer.weights_len()), values(outputs));
     let (mut y, mut dx) = (dy.clone(), x.clone());
     let (mut dweights, mut dbias) = (weights.clone(), bias.clone());
-    let mut scratch = values(layer.scratch_len(samples));
     let mut group = criterion.benchmark_group(name);
     group.throughput(Throughput::Elements(samples as u64 * layer.flops()));
     group.bench_function("forward", |bencher| {
-        bencher.iter(|| layer.forward(&x, &weights, &bias, &mut y));
+        bencher.iter(|| layer.forward(&x, [&weights, &bias], true, &mut y));
     });
     group.bench_function("by data", |bencher| {
-        bencher.iter(|| layer.backward_data(&dy, &weights, &mut dx, &mut scratch));
+        bencher.iter(|| layer.backward_data(&dy, &weights, &mut dx));
     });
     group.bench_function("by weights", |bencher| {
-        bencher.iter(|| layer.backward_weights(&x, &dy, &mut dweights, &mut dbias, &mut scratch));
+        bencher.iter(|| layer.backward_weights(&x, &dy, &mut dweights, &mut dbias));
     });
     // What the product alone would take, to see where packing pays.
     let x = Matrix::new(&x, samples, inputs);

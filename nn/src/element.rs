@@ -7,11 +7,14 @@ use bytemuck::Pod;
 use faer::traits::ComplexField;
 use num_traits::Float;
 
+use crate::kernel::Lanes;
+
 /// A floating point type that every layer can compute in: `f32` to train, `f64` to check gradients
 /// by finite differences.
 pub trait Element:
     Float
     + Pod
+    + Lanes
     + ComplexField
     + AddAssign
     + SubAssign

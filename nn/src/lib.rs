@@ -13,8 +13,10 @@
 //! let config = Conv2dConfig::new(1, [3, 3]).padding(Padding::Same);
 //! let layer = config.build("sum", Shape::image(1, 3, 4))?;
 //! let (x, weights, bias) = ([1.0f32; 12], [1.0; 9], [0.5]);
-//! let mut y = [0.0; 12];
-//! layer.forward(&x, &weights, &bias, &mut y, &mut vec![0.0; layer.scratch_len()]);
+//! let mut packed = vec![0.0; layer.packed_len::<f32>()];
+//! layer.pack(&weights, &mut packed);
+//! let (mut y, mut scratch) = ([0.0; 12], vec![0.0; layer.scratch_len::<f32>(1)]);
+//! layer.forward(&x, &packed, &bias, false, &mut y, &mut scratch);
 //! assert_eq!(y, [4.5, 6.5, 6.5, 4.5, 6.5, 9.5, 9.5, 6.5, 4.5, 6.5, 6.5, 4.5]);
 //! # Ok::<(), millrace_nn::NnError>(())
 //! ```

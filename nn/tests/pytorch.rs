@@ -43,6 +43,24 @@ fn dirty<E: Element>(len: usize) -> Vec<E> {
     vec![E::nan(); len]
 }
 
+/// Samples of shape channels x places, turned to places x channels.
+fn channels_last<E: Element>(values: &[E], channels: usize, places: usize) -> Vec<E> {
+    let samples = values.chunks_exact(channels * places);
+    let turn = |sample: &[E]| {
+        let at = |i: usize| sample[i % channels * places + i / channels];
+        (0..sample.len()).map(at).collect::<Vec<_>>()
+    };
+    samples.flat_map(turn).collect()
+}
+
+/// Fails when `got`, channels last, is not the case's `name`.
+#[track_caller]
+fn same_planes<E: Element>(case: &Value, name: &str, got: &[E], shape: Shape) {
+    let Shape::Image { channels, height, width } = shape else { panic!("an image") };
+    // Turned the other way round, places and channels change their parts.
+    same(case, name, &channels_last(got, height * width, channels));
+}
+
 fn conv2d<E: Element>() {
     for case in cases("conv2d.json") {
         let [channels, height, width] = sizes(&case, "input");
@@ -50,18 +68,23 @@ fn conv2d<E: Element>() {
         let config = Conv2dConfig::new(size(&case["filters"]), sizes(&case, "kernel"))
             .stride(sizes(&case, "stride"))
             .padding(padding);
-        let layer = config.build("conv2d", Shape::image(channels, height, width)).unwrap();
-        let (x, weights) = (numbers::<E>(&case, "x"), numbers::<E>(&case, "weights"));
-        let (bias, dy) = (numbers::<E>(&case, "bias"), numbers::<E>(&case, "dy"));
+        let input = Shape::image(channels, height, width);
+        let layer = config.build("conv2d", input).unwrap();
+        let places = layer.output().len() / layer.bias_len();
+        let x = channels_last(&numbers::<E>(&case, "x"), channels, height * width);
+        let dy = channels_last(&numbers::<E>(&case, "dy"), layer.bias_len(), places);
+        let (weights, bias) = (numbers::<E>(&case, "weights"), numbers::<E>(&case, "bias"));
+        let mut packed = dirty::<E>(layer.packed_len::<E>());
+        layer.pack(&weights, &mut packed);
+        let scratch = || dirty::<E>(layer.scratch_len::<E>(x.len() / input.len()));
         let mut y = dirty::<E>(dy.len());
-        layer.forward(&x, &weights, &bias, &mut y, &mut dirty(layer.scratch_len()));
-        same(&case, "y", &y);
-        let mut dx = dirty::<E>(x.len());
-        layer.backward_data(&dy, &weights, &mut dx, &mut dirty(layer.scratch_len()));
-        same(&case, "dx", &dx);
-        let (mut dweights, mut dbias) = (dirty::<E>(weights.len()), dirty::<E>(bias.len()));
-        let mut scratch = dirty(layer.scratch_len());
-        layer.backward_weights(&x, &dy, &mut dweights, &mut dbias, &mut scratch);
+        layer.forward(&x, &packed, &bias, false, &mut y, &mut scratch());
+        same_planes(&case, "y", &y, layer.output());
+        let (mut dx, mut dweights) = (dirty::<E>(x.len()), dirty::<E>(weights.len()));
+        let mut dbias = dirty::<E>(bias.len());
+        let gradients = [&mut dx[..], &mut dweights, &mut dbias];
+        layer.backward([&x, &dy, &packed], gradients, &mut scratch());
+        same_planes(&case, "dx", &dx, input);
         same(&case, "dweights", &dweights);
         same(&case, "dbias", &dbias);
     }
@@ -71,14 +94,17 @@ fn max_pool2d<E: Element>() {
     for case in cases("max_pool2d.json") {
         let [channels, height, width] = sizes(&case, "input");
         let config = MaxPool2dConfig::new(sizes(&case, "window"));
-        let layer = config.build("max_pool2d", Shape::image(channels, height, width)).unwrap();
-        let (x, dy) = (numbers::<E>(&case, "x"), numbers::<E>(&case, "dy"));
+        let input = Shape::image(channels, height, width);
+        let layer = config.build("max_pool2d", input).unwrap();
+        let places = layer.output().len() / channels;
+        let x = channels_last(&numbers::<E>(&case, "x"), channels, height * width);
+        let dy = channels_last(&numbers::<E>(&case, "dy"), channels, places);
         let (mut y, mut winners) = (dirty::<E>(dy.len()), vec![255; dy.len()]);
         layer.forward(&x, &mut y, &mut winners);
-        same(&case, "y", &y);
+        same_planes(&case, "y", &y, layer.output());
         let mut dx = dirty::<E>(x.len());
         layer.backward(&winners, &dy, &mut dx);
-        same(&case, "dx", &dx);
+        same_planes(&case, "dx", &dx, input);
     }
 }
 
@@ -99,15 +125,14 @@ fn dense<E: Element>() {
         let layer = DenseConfig::new(outputs).build("dense", Shape::Features(inputs)).unwrap();
         let (x, weights) = (numbers::<E>(&case, "x"), numbers::<E>(&case, "weights"));
         let (bias, dy) = (numbers::<E>(&case, "bias"), numbers::<E>(&case, "dy"));
-        let scratch = || dirty::<E>(layer.scratch_len(x.len() / inputs));
         let mut y = dirty::<E>(dy.len());
-        layer.forward(&x, &weights, &bias, &mut y);
+        layer.forward(&x, [&weights, &bias], false, &mut y);
         same(&case, "y", &y);
         let mut dx = dirty::<E>(x.len());
-        layer.backward_data(&dy, &weights, &mut dx, &mut scratch());
+        layer.backward_data(&dy, &weights, &mut dx);
         same(&case, "dx", &dx);
         let (mut dweights, mut dbias) = (dirty::<E>(weights.len()), dirty::<E>(bias.len()));
-        layer.backward_weights(&x, &dy, &mut dweights, &mut dbias, &mut scratch());
+        layer.backward_weights(&x, &dy, &mut dweights, &mut dbias);
         same(&case, "dweights", &dweights);
         same(&case, "dbias", &dbias);
     }

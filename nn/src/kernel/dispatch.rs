@@ -1,4 +1,4 @@
-//! One kernel, compiled for two vector units.
+//! Loops over values, which the compiler turns into vector instructions, for two kinds of units.
 
 use pulp::{Arch, NullaryFnOnce};
 
@@ -6,10 +6,8 @@ use crate::Element;
 
 /// What the body of a kernel may know about the vector unit it is compiled for.
 pub(crate) trait Unit {
-    /// Values of `f32` that [`combine`](super::combine) computes at once.
-    const WIDE: bool;
-
     /// `a * b + c`, rounded once if the unit can do that fast, else twice.
+    #[allow(dead_code, reason = "not every layer multiplies")]
     fn mul_add<E: Element>(a: E, b: E, c: E) -> E;
 }
 
@@ -17,8 +15,6 @@ pub(crate) trait Unit {
 pub(crate) struct Fused;
 
 impl Unit for Fused {
-    const WIDE: bool = true;
-
     #[inline(always)]
     fn mul_add<E: Element>(a: E, b: E, c: E) -> E {
         a.mul_add(b, c)
@@ -30,8 +26,6 @@ impl Unit for Fused {
 pub(crate) struct Baseline;
 
 impl Unit for Baseline {
-    const WIDE: bool = false;
-
     #[inline(always)]
     fn mul_add<E: Element>(a: E, b: E, c: E) -> E {
         a * b + c

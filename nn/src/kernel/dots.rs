@@ -1,174 +1,140 @@
-//! A table of dot products between two sets of rows.
+//! A table of dot products between two sets of rows: the fully connected layer, forward.
 
-use super::Unit;
+use pulp::{Simd, WithSimd};
+
 use crate::Element;
 
-/// Rows of the left and of the right set that are multiplied together.
-const LEFT: usize = 4;
-const RIGHT: usize = 3;
-
-/// Calls `put(i, j, value)` with the dot product of row `i` of `left`, which holds rows of `len`
-/// values, with the `len` values of `right` from `right_at(j)`, once for each pair with
-/// `j < columns`.
+/// `out[sample][row] = bias[row] + left[row] . right[sample]`.
 ///
-/// `len` is at least 1. A product is added up in several partial sums, which are then added pairwise; the order depends
-/// on `len` and the vector unit alone.
-#[inline(always)]
-pub(crate) fn dots<U: Unit, E: Element>(
-    left: &[E],
-    right: &[E],
-    columns: usize,
-    right_at: impl Fn(usize) -> usize,
-    len: usize,
-    put: impl FnMut(usize, usize, E),
-) {
-    if U::WIDE {
-        table::<U, E, 8>(left, right, columns, right_at, len, put);
-    } else {
-        table::<U, E, 4>(left, right, columns, right_at, len, put);
+/// Vectors run along the rows, so that nothing has to be packed. A product is added up lane by
+/// lane, then over the lanes, in an order that depends on `len` and the unit alone.
+pub(crate) struct Dots<'a, E> {
+    /// Rows of `len` values.
+    pub(crate) left: &'a [E],
+    /// Samples of `len` values.
+    pub(crate) right: &'a [E],
+    pub(crate) len: usize,
+    /// One value per row.
+    pub(crate) bias: &'a [E],
+    /// Whether negative values become 0.
+    pub(crate) rectify: bool,
+    /// Sample by sample, one value per row.
+    pub(crate) out: &'a mut [E],
+}
+
+impl<E: Element> WithSimd for Dots<'_, E> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        if S::REGISTER_COUNT >= 32 {
+            self.tiles::<S, 6, 4>(simd);
+        } else {
+            self.tiles::<S, 2, 4>(simd);
+        }
     }
 }
 
-#[inline(always)]
-fn table<U: Unit, E: Element, const L: usize>(
-    left: &[E],
-    right: &[E],
-    columns: usize,
-    right_at: impl Fn(usize) -> usize,
-    len: usize,
-    mut put: impl FnMut(usize, usize, E),
-) {
-    for (block, left) in left.chunks(LEFT * len).enumerate() {
-        let rows = left.len() / len;
-        // Missing rows of the last block repeat the last one; their products are not put.
-        let lefts: [&[E]; LEFT] = std::array::from_fn(|i| {
-            let at = i.min(rows - 1) * len;
-            &left[at..at + len]
-        });
-        for column in (0..columns).step_by(RIGHT) {
-            let rights: [&[E]; RIGHT] = std::array::from_fn(|j| {
-                let at = right_at((column + j).min(columns - 1));
-                &right[at..at + len]
-            });
-            let products = tile::<U, E, L>(lefts, rights, len);
-            for (i, products) in products.iter().enumerate().take(rows) {
-                for (j, &product) in products.iter().enumerate().take(columns - column) {
-                    put(block * LEFT + i, column + j, product);
+impl<E: Element> Dots<'_, E> {
+    #[inline(always)]
+    fn tiles<S: Simd, const A: usize, const B: usize>(self, simd: S) {
+        let Self { left, right, len, bias, rectify, out } = self;
+        let (rows, samples) = (bias.len(), right.len() / len);
+        for row in (0..rows).step_by(A) {
+            // A tile that is too large repeats its last row or sample, with the same bits.
+            let row_of = |i: usize| (row + i).min(rows - 1);
+            let lefts: [&[E]; A] = std::array::from_fn(|i| &left[row_of(i) * len..][..len]);
+            for sample in (0..samples).step_by(B) {
+                let sample_of = |j: usize| (sample + j).min(samples - 1);
+                let rights = std::array::from_fn(|j| &right[sample_of(j) * len..][..len]);
+                let table = products::<E, S, A, B>(simd, lefts, rights);
+                for (j, products) in table.into_iter().enumerate() {
+                    for (i, product) in products.into_iter().enumerate() {
+                        let value = bias[row_of(i)] + E::sum_of_lanes(simd, product);
+                        let below = rectify && value < E::zero();
+                        out[sample_of(j) * rows + row_of(i)] =
+                            if below { E::zero() } else { value };
+                    }
                 }
             }
         }
     }
 }
 
+/// The products of each pair, lane by lane: by sample, then by row.
 #[inline(always)]
-fn tile<U: Unit, E: Element, const L: usize>(
-    lefts: [&[E]; LEFT],
-    rights: [&[E]; RIGHT],
-    len: usize,
-) -> [[E; RIGHT]; LEFT] {
-    let mut sums = [[[E::zero(); L]; RIGHT]; LEFT];
-    let whole = len - len % L;
-    let mut at = 0;
-    while at < whole {
-        let rights: [[E; L]; RIGHT] = rights.map(|row| chunk(row, at));
-        for (left, sums) in lefts.iter().zip(&mut sums) {
-            let left: [E; L] = chunk(left, at);
-            for (right, sums) in rights.iter().zip(sums) {
-                for ((sum, &l), &r) in sums.iter_mut().zip(&left).zip(right) {
-                    *sum = U::mul_add(l, r, *sum);
-                }
-            }
-        }
-        at += L;
+fn products<E: Element, S: Simd, const A: usize, const B: usize>(
+    simd: S,
+    lefts: [&[E]; A],
+    rights: [&[E]; B],
+) -> [[E::Vector<S>; A]; B] {
+    let mut sums = [[E::splat(simd, E::zero()); A]; B];
+    let whole = lefts[0].len() / E::lanes::<S>();
+    let (left_tails, right_tails) =
+        (lefts.map(|row| E::vectors::<S>(row).1), rights.map(|row| E::vectors::<S>(row).1));
+    let lefts = lefts.map(|row| &E::vectors::<S>(row).0[..whole]);
+    let rights = rights.map(|row| &E::vectors::<S>(row).0[..whole]);
+    for at in 0..whole {
+        let rights: [_; B] = std::array::from_fn(|j| rights[j][at]);
+        accumulate::<E, S, A, B>(simd, |i| lefts[i][at], rights, &mut sums);
     }
-    let mut products = sums.map(|sums| sums.map(add_up));
-    for at in whole..len {
-        for (left, products) in lefts.iter().zip(&mut products) {
-            for (right, product) in rights.iter().zip(products) {
-                *product = U::mul_add(left[at], right[at], *product);
-            }
-        }
+    if !left_tails[0].is_empty() {
+        let rights = right_tails.map(|tail| E::load_part(simd, tail));
+        accumulate::<E, S, A, B>(simd, |i| E::load_part(simd, left_tails[i]), rights, &mut sums);
     }
-    products
+    sums
 }
 
 #[inline(always)]
-fn chunk<E: Element, const L: usize>(row: &[E], at: usize) -> [E; L] {
-    let row = &row[at..at + L];
-    std::array::from_fn(|i| row[i])
-}
-
-/// The sum of the lanes by halving: `L` is a power of two.
-#[inline(always)]
-fn add_up<E: Element, const L: usize>(mut lanes: [E; L]) -> E {
-    let mut half = L / 2;
-    while half > 0 {
-        for i in 0..half {
-            lanes[i] += lanes[i + half];
-        }
-        half /= 2;
-    }
-    lanes[0]
-}
-
-/// The sum of `values`, in an order that depends on their number alone.
-#[inline(always)]
-pub(crate) fn sum<E: Element>(values: &[E]) -> E {
-    let (chunks, rest) = values.as_chunks::<8>();
-    let mut lanes = [E::zero(); 8];
-    for chunk in chunks {
-        for (lane, &value) in lanes.iter_mut().zip(chunk) {
-            *lane += value;
+fn accumulate<E: Element, S: Simd, const A: usize, const B: usize>(
+    simd: S,
+    left: impl Fn(usize) -> E::Vector<S>,
+    rights: [E::Vector<S>; B],
+    sums: &mut [[E::Vector<S>; A]; B],
+) {
+    for i in 0..A {
+        let left = left(i);
+        for (sums, &right) in sums.iter_mut().zip(&rights) {
+            sums[i] = E::add_product(simd, left, right, sums[i]);
         }
     }
-    rest.iter().fold(add_up(lanes), |sum, &value| sum + value)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{Kernel, dispatch};
+    use crate::check::{assert_close, numbers};
+    use crate::kernel::VectorUnit;
     use proptest::prelude::*;
-
-    struct Dots<'a> {
-        left: &'a [f64],
-        right: &'a [f64],
-        right_at: &'a [usize],
-        rows: usize,
-        len: usize,
-    }
-
-    impl Kernel for Dots<'_> {
-        type Output = Vec<f64>;
-
-        #[inline(always)]
-        fn run<U: Unit>(self) -> Vec<f64> {
-            let columns = self.right_at.len();
-            let mut out = vec![f64::NAN; self.rows * columns];
-            let at = |j: usize| self.right_at[j];
-            dots::<U, f64>(self.left, self.right, columns, at, self.len, |i, j, value| {
-                assert!(out[i * columns + j].is_nan(), "{i} {j} was put twice");
-                out[i * columns + j] = value;
-            });
-            out
-        }
-    }
 
     proptest! {
         #[test]
-        fn equals_the_plain_sum(rows in 1usize..10, columns in 1usize..8, len in 1usize..40) {
-            let left: Vec<f64> = (0..rows * len).map(|i| ((i * 31) % 17) as f64 - 8.0).collect();
-            let right: Vec<f64> = (0..len + columns * 2).map(|i| ((i * 7) % 19) as f64).collect();
-            let right_at: Vec<usize> = (0..columns).map(|j| j * 2).collect();
+        fn every_unit_computes_the_plain_sums(
+            (rows, samples, len) in (1usize..14, 1usize..10, 1usize..70),
+            rectify: bool,
+        ) {
+            let (left, right) = (numbers(rows * len, 1), numbers(samples * len, 2));
+            let bias = numbers(rows, 3);
             let mut wanted = Vec::new();
-            for i in 0..rows {
-                for &at in &right_at {
-                    wanted.push((0..len).map(|q| left[i * len + q] * right[at + q]).sum::<f64>());
+            for right in right.chunks(len) {
+                for (left, bias) in left.chunks(len).zip(&bias) {
+                    let sum = bias + left.iter().zip(right).map(|(l, r)| l * r).sum::<f64>();
+                    wanted.push(if rectify { sum.max(0.0) } else { sum });
                 }
             }
-            let run = || Dots { left: &left, right: &right, right_at: &right_at, rows, len };
-            prop_assert_eq!(&dispatch(run()), &wanted);
-            prop_assert_eq!(&run().run::<dispatch::Baseline>(), &wanted);
+            let narrow = |values: &[f64]| values.iter().map(|&v| v as f32).collect::<Vec<_>>();
+            let (left32, right32, bias32) = (narrow(&left), narrow(&right), narrow(&bias));
+            for unit in VectorUnit::all() {
+                let mut out = vec![f64::NAN; rows * samples];
+                let (left, right, bias) = (&left, &right, &bias);
+                unit.run(Dots { left, right, len, bias, rectify, out: &mut out });
+                assert_close(&out, &wanted, 1e-12);
+                let mut out = vec![f32::NAN; rows * samples];
+                let (left, right, bias) = (&left32, &right32, &bias32);
+                unit.run(Dots { left, right, len, bias, rectify, out: &mut out });
+                let out: Vec<f64> = out.into_iter().map(f64::from).collect();
+                assert_close(&out, &wanted, 1e-5);
+            }
         }
     }
 }

@@ -1,26 +1,30 @@
 //! The inner loops that the layers share.
 //!
-//! Two loops carry nearly all arithmetic of a network:
-//! * [`combine`]: several output rows, each a weighted sum of shifted input rows (convolution
-//!   forward and by data, dense by data and by weights);
-//! * [`dots`]: a table of dot products between two sets of rows (convolution by weights, dense
-//!   forward).
+//! Three loops carry nearly all arithmetic of a network:
+//! * [`conv`]: places times output channels, and terms times output channels (convolution in all
+//!   directions);
+//! * [`Dots`]: a table of dot products between two sets of rows (dense forward);
+//! * [`Outer`]: sums of scaled rows (dense by data and by weights).
 //!
-//! Both work on the operands where they are, without packing them first, which is what pays at the
-//! size of a shard. They are written as loops over short arrays and rely on the compiler to turn
-//! these into vector instructions; [`dispatch`] compiles each kernel twice and picks the copy for
-//! the widest unit that the processor has.
+//! Each holds a table of sums in registers, as large as the [unit](VectorUnit) has registers for,
+//! and reads each operand where it is. They are written once, for any unit, with the vectors of
+//! [`Lanes`]; loops over values alone are left to the compiler, by [`dispatch`].
 //!
-//! The order of additions is a function of the sizes alone, so that the same input gives the same
-//! bits on whatever thread it runs.
+//! The order of additions is a function of the sizes and the unit alone, so that the same input
+//! gives the same bits on whatever thread it runs.
 
-mod combine;
+pub(crate) mod conv;
 mod dispatch;
 mod dots;
+mod lanes;
+mod outer;
+mod unit;
 
-pub(crate) use combine::{BLOCK, Blocked, block_len, combine, combine_rows};
 pub(crate) use dispatch::{Kernel, Unit, dispatch};
-pub(crate) use dots::{dots, sum};
+pub(crate) use dots::Dots;
+pub(crate) use lanes::Lanes;
+pub(crate) use outer::Outer;
+pub(crate) use unit::Unit as VectorUnit;
 
 /// Splits `len` values off the front of a scratch slice.
 ///

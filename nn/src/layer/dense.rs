@@ -1,13 +1,12 @@
 //! Fully connected layer.
 //!
 //! # How it computes
-//! A shard of few samples is computed by the loops that the crate's layers share, on the weights
-//! where they are; for many samples and a large layer, packing pays and [`gemm`] does the work. The
-//! choice depends on the sizes alone.
+//! Weights, inputs and gradients are read where they are, row by row: forward as dot products of
+//! rows, and both gradients as sums of scaled rows. Nothing is packed.
 
 use super::{Backward, Forward, Layer, Parameter, Uses};
-use crate::kernel::{Blocked, Kernel, Unit, block_len, combine_rows, dispatch, dots, take};
-use crate::{Element, Matrix, NnError, Shape, gemm};
+use crate::kernel::{Dots, Outer, VectorUnit};
+use crate::{Element, NnError, Shape};
 
 /// Settings of a [`Dense`] layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,35 +63,35 @@ impl Dense {
         self.outputs
     }
 
-    /// Values of scratch that the two backward computations need for a shard of `samples`.
-    pub const fn scratch_len(&self, samples: usize) -> usize {
-        let (data, weights) = (block_len(samples, self.outputs), block_len(self.outputs, samples));
-        if data > weights { data } else { weights }
-    }
-
     /// Floating point operations of one sample in one direction (forward, by data or by weights).
     pub const fn flops(&self) -> u64 {
         2 * (self.inputs * self.outputs) as u64
     }
 
-    /// `y = x * weights + bias` for every sample of the shard.
+    /// `y = x * weights + bias` for every sample of the shard, and 0 where that is negative if
+    /// `relu`.
     ///
     /// # Shapes
     /// `x`: samples x inputs; `y`: samples x outputs, overwritten.
     ///
     /// # Panics
     /// When a length does not fit the layer.
-    pub fn forward<E: Element>(&self, x: &[E], weights: &[E], bias: &[E], y: &mut [E]) {
-        let samples = self.check(x.len(), y.len(), weights.len(), bias.len());
-        if self.packs(samples) {
-            for y in y.chunks_exact_mut(self.outputs) {
-                y.copy_from_slice(bias);
-            }
-            let weights = Matrix::new(weights, self.outputs, self.inputs);
-            gemm(Matrix::new(x, samples, self.inputs), weights.transposed(), true, y);
-        } else {
-            dispatch(Product { layer: *self, x, weights, bias, y });
-        }
+    pub fn forward<E: Element>(
+        &self,
+        x: &[E],
+        [weights, bias]: [&[E]; 2],
+        relu: bool,
+        y: &mut [E],
+    ) {
+        self.check(x.len(), y.len(), weights.len(), bias.len());
+        VectorUnit::best().run(Dots {
+            left: weights,
+            right: x,
+            len: self.inputs,
+            bias,
+            rectify: relu,
+            out: y,
+        });
     }
 
     /// The gradient of the loss by the input, from that by the output.
@@ -102,20 +101,15 @@ impl Dense {
     ///
     /// # Panics
     /// When a length does not fit the layer.
-    pub fn backward_data<E: Element>(
-        &self,
-        dy: &[E],
-        weights: &[E],
-        dx: &mut [E],
-        scratch: &mut [E],
-    ) {
-        let samples = self.check(dx.len(), dy.len(), weights.len(), self.bias_len());
-        if self.packs(samples) {
-            let weights = Matrix::new(weights, self.outputs, self.inputs);
-            gemm(Matrix::new(dy, samples, self.outputs), weights, false, dx);
-        } else {
-            dispatch(BackwardData { layer: *self, dy, weights, dx, scratch });
-        }
+    pub fn backward_data<E: Element>(&self, dy: &[E], weights: &[E], dx: &mut [E]) {
+        self.check(dx.len(), dy.len(), weights.len(), self.outputs);
+        VectorUnit::best().run(Outer {
+            a: dy,
+            steps: [self.outputs, 1],
+            rows: weights,
+            len: self.inputs,
+            out: dx,
+        });
     }
 
     /// The gradients of the loss by weights and bias, summed over the samples of the shard.
@@ -131,15 +125,15 @@ impl Dense {
         dy: &[E],
         dweights: &mut [E],
         dbias: &mut [E],
-        scratch: &mut [E],
     ) {
-        let samples = self.check(x.len(), dy.len(), dweights.len(), dbias.len());
-        if self.packs(samples) {
-            let x = Matrix::new(x, samples, self.inputs);
-            gemm(Matrix::new(dy, samples, self.outputs).transposed(), x, false, dweights);
-        } else {
-            dispatch(BackwardWeights { layer: *self, x, dy, dweights, scratch });
-        }
+        self.check(x.len(), dy.len(), dweights.len(), dbias.len());
+        VectorUnit::best().run(Outer {
+            a: dy,
+            steps: [1, self.outputs],
+            rows: x,
+            len: self.inputs,
+            out: dweights,
+        });
         dbias.fill(E::zero());
         for dy in dy.chunks_exact(self.outputs) {
             for (dbias, &dy) in dbias.iter_mut().zip(dy) {
@@ -148,18 +142,12 @@ impl Dense {
         }
     }
 
-    /// Whether packing pays for a shard of `samples`: measured, see `benches/layers.rs`.
-    const fn packs(&self, samples: usize) -> bool {
-        samples >= 16 && self.weights_len() >= 1 << 16
-    }
-
-    fn check(&self, x: usize, y: usize, weights: usize, bias: usize) -> usize {
+    fn check(&self, x: usize, y: usize, weights: usize, bias: usize) {
         let samples = x / self.inputs;
         assert_eq!(x, samples * self.inputs, "dense: length of the input");
         assert_eq!(y, samples * self.outputs, "dense: length of the output");
         assert_eq!(weights, self.weights_len(), "dense: number of weights");
         assert_eq!(bias, self.bias_len(), "dense: number of biases");
-        samples
     }
 }
 
@@ -184,8 +172,8 @@ impl<E: Element> Layer<E> for Dense {
         Uses { x: true, y: false }
     }
 
-    fn scratch_len(&self, samples: usize) -> usize {
-        self.scratch_len(samples)
+    fn fuses_relu(&self) -> bool {
+        true
     }
 
     fn flops(&self) -> u64 {
@@ -193,87 +181,15 @@ impl<E: Element> Layer<E> for Dense {
     }
 
     fn forward(&self, io: Forward<'_, E>) {
-        self.forward(io.x[0], io.parameters[0], io.parameters[1], io.y);
+        self.forward(io.x[0], [io.parameters[0], io.parameters[1]], io.relu, io.y);
     }
 
     fn backward(&self, io: Backward<'_, '_, E>) {
         let [dweights, dbias] = io.dparameters else { panic!("dense: two gradients") };
-        self.backward_weights(io.x[0], io.dy, dweights, dbias, io.scratch);
+        self.backward_weights(io.x[0], io.dy, dweights, dbias);
         if !io.dx[0].is_empty() {
-            self.backward_data(io.dy, io.parameters[0], io.dx[0], io.scratch);
+            self.backward_data(io.dy, io.parameters[0], io.dx[0]);
         }
-    }
-}
-
-struct Product<'a, E> {
-    layer: Dense,
-    x: &'a [E],
-    weights: &'a [E],
-    bias: &'a [E],
-    y: &'a mut [E],
-}
-
-impl<E: Element> Kernel for Product<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<U: Unit>(self) {
-        let Self { layer: Dense { inputs, outputs }, x, weights, bias, y } = self;
-        let samples = x.len() / inputs;
-        dots::<U, E>(
-            weights,
-            x,
-            samples,
-            |sample| sample * inputs,
-            inputs,
-            |o, sample, product| {
-                y[sample * outputs + o] = bias[o] + product;
-            },
-        );
-    }
-}
-
-struct BackwardData<'a, E> {
-    layer: Dense,
-    dy: &'a [E],
-    weights: &'a [E],
-    dx: &'a mut [E],
-    scratch: &'a mut [E],
-}
-
-impl<E: Element> Kernel for BackwardData<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<U: Unit>(self) {
-        let Self { layer: Dense { inputs, outputs }, dy, weights, dx, mut scratch } = self;
-        let samples = dy.len() / outputs;
-        let space = take(&mut scratch, block_len(samples, outputs));
-        let rows = Blocked::pack(space, samples, outputs, |sample, o| dy[sample * outputs + o]);
-        let at = (0..outputs).map(|o| o * inputs);
-        combine_rows::<U, E>(weights, at, rows, inputs, |_| E::zero(), dx);
-    }
-}
-
-struct BackwardWeights<'a, E> {
-    layer: Dense,
-    x: &'a [E],
-    dy: &'a [E],
-    dweights: &'a mut [E],
-    scratch: &'a mut [E],
-}
-
-impl<E: Element> Kernel for BackwardWeights<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<U: Unit>(self) {
-        let Self { layer: Dense { inputs, outputs }, x, dy, dweights, mut scratch } = self;
-        let samples = dy.len() / outputs;
-        let space = take(&mut scratch, block_len(outputs, samples));
-        let rows = Blocked::pack(space, outputs, samples, |o, sample| dy[sample * outputs + o]);
-        let at = (0..samples).map(|sample| sample * inputs);
-        combine_rows::<U, E>(x, at, rows, inputs, |_| E::zero(), dweights);
     }
 }
 
@@ -297,19 +213,17 @@ mod tests {
             let weights = numbers(layer.weights_len(), 2);
             let bias = numbers(outputs, 3);
             let dy = numbers(samples * outputs, 4);
-            let mut scratch = vec![f64::NAN; layer.scratch_len(samples)];
             let loss = |x: &[f64], weights: &[f64], bias: &[f64]| {
                 let mut y = vec![f64::NAN; dy.len()];
-                layer.forward(x, weights, bias, &mut y);
+                layer.forward(x, [weights, bias], false, &mut y);
                 y.iter().zip(&dy).map(|(y, dy)| y * dy).sum::<f64>()
             };
             let mut dx = vec![f64::NAN; x.len()];
-            layer.backward_data(&dy, &weights, &mut dx, &mut scratch);
+            layer.backward_data(&dy, &weights, &mut dx);
             assert_close(&dx, &slope(&x, |x| loss(x, &weights, &bias)), 1e-6);
             let mut dweights = vec![f64::NAN; weights.len()];
             let mut dbias = vec![f64::NAN; bias.len()];
-            scratch.fill(f64::NAN);
-            layer.backward_weights(&x, &dy, &mut dweights, &mut dbias, &mut scratch);
+            layer.backward_weights(&x, &dy, &mut dweights, &mut dbias);
             assert_close(&dweights, &slope(&weights, |weights| loss(&x, weights, &bias)), 1e-6);
             assert_close(&dbias, &slope(&bias, |bias| loss(&x, &weights, bias)), 1e-6);
         }
@@ -321,35 +235,6 @@ mod tests {
             let input = Shape::Features(inputs);
             let layer = DenseConfig::new(outputs).build("dense", input).unwrap();
             check_gradients(Arc::new(layer), &[input], samples);
-        }
-    }
-
-    #[test]
-    fn packing_changes_roundings_only() {
-        let (inputs, outputs, samples) = (1 << 12, 16, 16);
-        let layer = DenseConfig::new(outputs).build("dense", Shape::Features(inputs)).unwrap();
-        assert!(layer.packs(samples) && !layer.packs(samples / 2));
-        let (x, weights) = (numbers(samples * inputs, 1), numbers(layer.weights_len(), 2));
-        let (bias, dy) = (numbers(outputs, 3), numbers(samples * outputs, 4));
-        let mut scratch = vec![f64::NAN; layer.scratch_len(samples)];
-        // All samples at once are packed, each half is not.
-        let mut run = |samples: usize| {
-            let (mut y, mut dx) = (vec![f64::NAN; dy.len()], vec![f64::NAN; x.len()]);
-            let (mut dw, mut db) = (vec![0.0; weights.len()], vec![0.0; outputs]);
-            let shards = x.chunks(samples * inputs).zip(dy.chunks(samples * outputs));
-            let out = y.chunks_mut(samples * outputs).zip(dx.chunks_mut(samples * inputs));
-            for ((x, dy), (y, dx)) in shards.zip(out) {
-                let (mut dws, mut dbs) = (vec![f64::NAN; dw.len()], vec![f64::NAN; db.len()]);
-                layer.forward(x, &weights, &bias, y);
-                layer.backward_data(dy, &weights, dx, &mut scratch);
-                layer.backward_weights(x, dy, &mut dws, &mut dbs, &mut scratch);
-                dw.iter_mut().zip(dws).for_each(|(sum, value)| *sum += value);
-                db.iter_mut().zip(dbs).for_each(|(sum, value)| *sum += value);
-            }
-            [y, dx, dw, db]
-        };
-        for (packed, direct) in run(samples).iter().zip(&run(samples / 2)) {
-            assert_close(packed, direct, 1e-11);
         }
     }
 

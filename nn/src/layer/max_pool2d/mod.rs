@@ -1,8 +1,11 @@
 //! Maximum of each window of an image.
 
+mod kernels;
 mod layer;
 
-use crate::kernel::{Kernel, Unit, dispatch};
+use kernels::{Best, Spread};
+
+use crate::kernel::dispatch;
 use crate::{Element, NnError, Shape};
 
 /// Settings of a [`MaxPool2d`]. Windows do not overlap: the stride is the size of the window, and
@@ -70,14 +73,14 @@ impl MaxPool2d {
     /// The maximum of each window, and its place in the window (row x window width + column).
     ///
     /// # Shapes
-    /// `x`: samples x channels x height x width; `y` and `winners`: samples x channels x output
-    /// height x output width; both are overwritten.
+    /// `x`: samples x height x width x channels; `y` and `winners`: samples x output height x output
+    /// width x channels; both are overwritten.
     ///
     /// # Panics
     /// When a length does not fit the layer.
     pub fn forward<E: Element>(&self, x: &[E], y: &mut [E], winners: &mut [u8]) {
         self.check(x.len(), y.len(), winners.len());
-        dispatch(Forward { layer: self, x, y, winners });
+        dispatch(Best { layer: self, x, y, winners });
     }
 
     /// The gradient of the loss by the input, from that by the output.
@@ -89,142 +92,64 @@ impl MaxPool2d {
     /// When a length does not fit the layer.
     pub fn backward<E: Element>(&self, winners: &[u8], dy: &[E], dx: &mut [E]) {
         self.check(dx.len(), dy.len(), winners.len());
-        dispatch(Backward { layer: self, winners, dy, dx });
+        dispatch(Spread { layer: self, winners, dy, dx });
+    }
+
+    const fn window_len(&self) -> usize {
+        self.window[0] * self.window[1]
     }
 
     fn check(&self, x: usize, y: usize, winners: usize) {
-        let [_, height, width] = self.input;
-        let planes = x / (height * width);
-        assert_eq!(x, planes * height * width, "max_pool2d: length of the input");
-        assert_eq!(planes % self.input[0], 0, "max_pool2d: length of the input");
-        assert_eq!(y, planes * self.output[1] * self.output[2], "max_pool2d: length of the output");
+        let (input, output) = (self.input.iter().product::<usize>(), self.output().len());
+        let samples = x / input;
+        assert_eq!(x, samples * input, "max_pool2d: length of the input");
+        assert_eq!(y, samples * output, "max_pool2d: length of the output");
         assert_eq!(y, winners, "max_pool2d: number of winners");
-    }
-}
-
-/// Whether `new` takes the place of `best`: it is larger, or the first that is not a number. Without
-/// a branch, for the loops over many windows.
-#[inline(always)]
-#[expect(clippy::eq_op, reason = "a number equals itself, and what is none does not")]
-fn beats<E: Element>(new: E, best: E) -> bool {
-    (new > best) | ((new != new) & (best == best))
-}
-
-struct Forward<'a, E> {
-    layer: &'a MaxPool2d,
-    x: &'a [E],
-    y: &'a mut [E],
-    winners: &'a mut [u8],
-}
-
-impl<E: Element> Kernel for Forward<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<U: Unit>(self) {
-        let Self { layer, x, y, winners } = self;
-        let [_, height, width] = layer.input;
-        let [_, out_height, out_width] = layer.output;
-        let [down, right] = layer.window;
-        let rows = y.chunks_exact_mut(out_width).zip(winners.chunks_exact_mut(out_width));
-        for (i, (y, winners)) in rows.enumerate() {
-            let at = (i / out_height * height + i % out_height * down) * width;
-            if layer.window == [2, 2] {
-                let (upper, lower) = x[at..at + 2 * width].split_at(width);
-                pairs(upper, lower, y, winners);
-            } else {
-                windows(&x[at..at + down * width], width, right, y, winners);
-            }
-        }
-    }
-}
-
-/// One output row of windows of 2x2, without a branch in the loop.
-#[inline(always)]
-fn pairs<E: Element>(upper: &[E], lower: &[E], y: &mut [E], winners: &mut [u8]) {
-    let (upper, lower) = (upper.as_chunks::<2>().0, lower.as_chunks::<2>().0);
-    for (((y, winner), u), l) in y.iter_mut().zip(winners).zip(upper).zip(lower) {
-        let (first, second) = (beats(u[1], u[0]), beats(l[1], l[0]));
-        let above = if first { u[1] } else { u[0] };
-        let below = if second { l[1] } else { l[0] };
-        let lower_wins = beats(below, above);
-        *y = if lower_wins { below } else { above };
-        *winner = if lower_wins { 2 + u8::from(second) } else { u8::from(first) };
-    }
-}
-
-/// One output row of windows of any size; `rows` are the input rows under it.
-#[inline(always)]
-fn windows<E: Element>(rows: &[E], width: usize, right: usize, y: &mut [E], winners: &mut [u8]) {
-    for (column, (y, winner)) in y.iter_mut().zip(winners).enumerate() {
-        let mut best = rows[column * right];
-        let mut place = 0;
-        for (r, row) in rows.chunks_exact(width).enumerate() {
-            for (c, &value) in row[column * right..][..right].iter().enumerate() {
-                if beats(value, best) {
-                    best = value;
-                    place = r * right + c;
-                }
-            }
-        }
-        *y = best;
-        // A window has at most 256 places.
-        *winner = place as u8;
-    }
-}
-
-struct Backward<'a, E> {
-    layer: &'a MaxPool2d,
-    winners: &'a [u8],
-    dy: &'a [E],
-    dx: &'a mut [E],
-}
-
-impl<E: Element> Kernel for Backward<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<U: Unit>(self) {
-        let Self { layer, winners, dy, dx } = self;
-        let [_, height, width] = layer.input;
-        let [_, out_height, out_width] = layer.output;
-        let [down, right] = layer.window;
-        // Where each place of a window is from its corner. A byte always finds an entry.
-        let mut places = [0; 256];
-        for (place, at) in places.iter_mut().enumerate().take(down * right) {
-            *at = place / right * width + place % right;
-        }
-        dx.fill(E::zero());
-        let rows = dy.chunks_exact(out_width).zip(winners.chunks_exact(out_width));
-        for (i, (dy, winners)) in rows.enumerate() {
-            let at = (i / out_height * height + i % out_height * down) * width;
-            let dx = &mut dx[at..at + down * width];
-            for (column, (&dy, &winner)) in dy.iter().zip(winners).enumerate() {
-                dx[column * right + places[usize::from(winner)]] = dy;
-            }
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{assert_close, numbers, slope};
+    use crate::check::{check_gradients, numbers};
     use proptest::prelude::*;
+    use std::sync::Arc;
 
     fn forward(layer: &MaxPool2d, x: &[f64]) -> (Vec<f64>, Vec<u8>) {
-        let planes = x.len() / (layer.input[1] * layer.input[2]);
-        let len = planes * layer.output[1] * layer.output[2];
+        let samples = x.len() / layer.input.iter().product::<usize>();
+        let len = samples * layer.output().len();
         let (mut y, mut winners) = (vec![f64::NAN; len], vec![255; len]);
         layer.forward(x, &mut y, &mut winners);
         (y, winners)
     }
 
+    /// The windows one by one.
+    fn plain(layer: &MaxPool2d, x: &[f64]) -> (Vec<f64>, Vec<u8>) {
+        let ([c, h, w], [_, rows, columns]) = (layer.input, layer.output);
+        let [down, right] = layer.window;
+        let mut best = Vec::new();
+        for i in 0..x.len() / (c * h * w) * rows * columns * c {
+            let (sample, row) = (i / (c * columns * rows), i / (c * columns) % rows);
+            let (column, channel) = (i / c % columns, i % c);
+            let value = |place: usize| {
+                let (y, x_at) = (row * down + place / right, column * right + place % right);
+                x[((sample * h + y) * w + x_at) * c + channel]
+            };
+            let larger = |a: f64, b: f64| a > b || (a.is_nan() && !b.is_nan());
+            let winner = (1..down * right).fold(0, |best, place| {
+                if larger(value(place), value(best)) { place } else { best }
+            });
+            best.push((value(winner), winner as u8));
+        }
+        best.into_iter().unzip()
+    }
+
     proptest! {
         #[test]
-        fn gradient_matches_finite_differences(
-            (c, h, w) in (1usize..5, 1usize..9, 1usize..9),
-            window in (1usize..4, 1usize..4),
+        fn it_is_the_maximum_of_each_window(
+            c in prop_oneof![1usize..6, Just(8usize), Just(17), Just(24), Just(33)],
+            (h, w) in (1usize..9, 1usize..9),
+            window in prop_oneof![Just((2usize, 2usize)), (1usize..4, 1usize..4)],
             samples in 1usize..4,
         ) {
             let input = Shape::image(c, h, w);
@@ -234,13 +159,27 @@ mod tests {
                 return Ok(());
             };
             prop_assert_eq!(layer.output(), Shape::image(c, h / window[0], w / window[1]));
-            let x = numbers(samples * input.len(), 1);
+            // Values with ties, and a few that are not a number.
+            let mut x: Vec<f64> =
+                numbers(samples * input.len(), 1).iter().map(|x| (x * 3.0).round()).collect();
+            x.iter_mut().step_by(29).for_each(|x| *x = f64::NAN);
             let (y, winners) = forward(&layer, &x);
-            let dy = numbers(y.len(), 2);
-            let mut dx = vec![f64::NAN; x.len()];
-            layer.backward(&winners, &dy, &mut dx);
-            let loss = |x: &[f64]| forward(&layer, x).0.iter().zip(&dy).map(|(y, dy)| y * dy).sum();
-            assert_close(&dx, &slope(&x, loss), 1e-6);
+            let (wanted, places) = plain(&layer, &x);
+            let bits = |values: &[f64]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+            prop_assert_eq!(bits(&y), bits(&wanted));
+            prop_assert_eq!(winners, places);
+        }
+
+        #[test]
+        fn gradients_match_finite_differences(
+            (c, h, w) in (1usize..20, 1usize..6, 1usize..6),
+            window in prop_oneof![Just([2usize, 2]), Just([1, 3]), Just([3, 2])],
+            samples in 1usize..3,
+        ) {
+            let input = Shape::image(c, h, w);
+            if let Ok(layer) = MaxPool2dConfig::new(window).build("pool", input) {
+                check_gradients(Arc::new(layer), &[input], samples);
+            }
         }
     }
 
