@@ -117,6 +117,7 @@ impl Runtime {
 
     /// Submits a guard for `access`; `None` if `refuse` says so.
     #[track_caller]
+    #[inline(always)]
     fn guard<A: Access>(
         &self,
         call: &'static str,
@@ -139,6 +140,7 @@ impl Runtime {
     }
 
     /// Takes what a granted guard stands for, unless it was never made.
+    #[inline(always)]
     fn hold<A: Access>(&self, guard: Guard, claim: A::Claim) -> Result<Held<A>, WaitError> {
         let inner = self.inner();
         let slot = guard.task.slot();
@@ -165,6 +167,7 @@ pub(crate) struct Guard {
 impl Submitter {
     /// Submits a guard with these claims, behind the ends of some tasks more.
     #[track_caller]
+    #[inline]
     pub(crate) fn guard(
         &mut self,
         inner: &Inner,
@@ -188,10 +191,12 @@ impl Submitter {
 impl Inner {
     /// Waits until a guard is granted. False if it was not at the deadline: then it is no longer
     /// the caller's.
+    #[inline]
     fn wait_for_guard(&self, guard: &Guard, reason: Reason<'_>, deadline: Deadline) -> bool {
-        if guard.ready {
-            return true;
-        }
+        guard.ready || self.wait_for_grant(guard, reason, deadline)
+    }
+
+    fn wait_for_grant(&self, guard: &Guard, reason: Reason<'_>, deadline: Deadline) -> bool {
         let slot = self.table.slot(guard.task.slot());
         self.record_wait(reason, || {
             let granted = || slot.guard_marks().has(GuardMark::Granted);
@@ -223,7 +228,18 @@ impl Inner {
 
     /// Ends a granted guard and lets go what waits for it.
     pub(crate) fn end_guard(&self, guard: u32) {
-        self.end_guards(smallvec![guard]);
+        let slot = self.table.slot(guard);
+        if slot.cancelled_by().is_some() {
+            self.end_guards(smallvec![guard]);
+        } else {
+            let mut ready = SmallVec::new();
+            self.table.end_at(slot, None, |successor, _| ready.push(successor));
+            self.free_guard(guard);
+            if !ready.is_empty() {
+                let abandoned = self.let_go(&mut ready);
+                self.end_guards(abandoned);
+            }
+        }
         if self.workers() == 0 && !in_task_body() {
             self.run_inline();
         }
@@ -231,7 +247,7 @@ impl Inner {
 
     /// Ends granted guards, and all abandoned ones that this lets go.
     pub(crate) fn end_guards(&self, mut guards: SmallVec<[u32; 8]>) {
-        let mut ready: SmallVec<[u32; 8]> = SmallVec::new();
+        let mut ready = SmallVec::new();
         while let Some(guard) = guards.pop() {
             let slot = self.table.slot(guard);
             let blame = slot.cancelled_by();
@@ -240,16 +256,33 @@ impl Inner {
             }
             self.table.end(guard, blame, |successor, _| ready.push(successor));
             self.table.free(&[guard]);
-            for successor in ready.drain(..).rev() {
-                let its = self.table.slot(successor);
-                if !its.is_guard() {
-                    self.note_ready(its, self.time_if_taken());
-                    self.submitter().push(self, successor);
-                    self.wake_for(1);
-                } else if self.grant(successor) {
-                    guards.push(successor);
-                }
+            guards.extend(self.let_go(&mut ready));
+        }
+    }
+
+    /// Gives back the slot of a guard that has ended; for the next one, if nobody submits just now:
+    /// whoever acquires often and runs little then always has the same.
+    fn free_guard(&self, guard: u32) {
+        match self.try_submitter() {
+            Some(mut submitter) => submitter.free(guard),
+            None => self.table.free(&[guard]),
+        }
+    }
+
+    /// Queues the tasks among `ready`, which the end of a guard has let go, and grants the guards;
+    /// returns those that nobody waits for any more.
+    fn let_go(&self, ready: &mut SmallVec<[u32; 8]>) -> SmallVec<[u32; 8]> {
+        let mut abandoned = SmallVec::new();
+        for successor in ready.drain(..).rev() {
+            let its = self.table.slot(successor);
+            if !its.is_guard() {
+                self.note_ready(its, self.time_if_taken());
+                self.submitter().push(self, successor);
+                self.wake_for(1);
+            } else if self.grant(successor) {
+                abandoned.push(successor);
             }
         }
+        abandoned
     }
 }

@@ -18,7 +18,7 @@ use crate::pool::{self, Commuting, Context, Shared, Sleep, WaitPoint};
 use crate::scheduler::Schedule;
 use crate::statistics::{Statistics, Totals};
 use crate::submit::{Submitter, TaskBuilder};
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, asymmetric, fence, lock};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering, asymmetric, fence, lock, try_lock};
 use crate::task::{Outcome, TaskId};
 use crate::topology::Topology;
 use crate::trace::{Keep, MarkKind, Recorder, Trace};
@@ -168,8 +168,14 @@ impl Inner {
         (inner, contexts)
     }
 
+    #[inline]
     pub(crate) fn submitter(&self) -> MutexGuard<'_, Submitter> {
         lock(&self.submitter)
+    }
+
+    /// The same, if nobody has it.
+    pub(crate) fn try_submitter(&self) -> Option<MutexGuard<'_, Submitter>> {
+        try_lock(&self.submitter)
     }
 
     pub(crate) fn workers(&self) -> usize {

@@ -5,7 +5,7 @@ pub(crate) mod asymmetric;
 #[cfg(millrace_delays)]
 mod delays;
 
-use std::sync::{Mutex as PlainMutex, MutexGuard as PlainGuard};
+use std::sync::{Mutex as PlainMutex, MutexGuard as PlainGuard, TryLockError};
 use std::time::Instant;
 
 #[cfg(loom)]
@@ -57,6 +57,16 @@ pub(crate) fn park_until(deadline: Deadline) {
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     point();
     mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+/// The same if nobody has it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    point();
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// The same for a lock that no model looks at.

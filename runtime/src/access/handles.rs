@@ -48,6 +48,7 @@ impl Handles {
     ///
     /// # Panics
     /// When there is no such handle.
+    #[inline]
     pub fn read(&self, index: usize) -> HandleAccess {
         self.access(index, Mode::Read)
     }
@@ -56,6 +57,7 @@ impl Handles {
     ///
     /// # Panics
     /// When there is no such handle.
+    #[inline]
     pub fn write(&self, index: usize) -> HandleAccess {
         self.access(index, Mode::Write)
     }
@@ -65,6 +67,7 @@ impl Handles {
     ///
     /// # Panics
     /// When there is no such handle.
+    #[inline]
     pub fn overwrite(&self, index: usize) -> HandleAccess {
         self.access(index, Mode::Overwrite)
     }
@@ -85,6 +88,7 @@ impl Handles {
     ///
     /// # Panics
     /// When there is no such handle.
+    #[inline]
     pub fn commute(&self, index: usize) -> HandleAccess {
         self.access(index, Mode::Commute)
     }
@@ -99,6 +103,7 @@ impl Handles {
         }
     }
 
+    #[inline]
     fn access(&self, index: usize, mode: Mode) -> HandleAccess {
         assert!(index < self.len(), "handle {index} of a block of {}", self.len());
         HandleAccess { runtime: self.runtime.id(), index: self.range.start + index as u32, mode }

@@ -59,6 +59,11 @@ impl Allocation {
         let (free, spare) = (Vec::new(), Vec::new());
         Allocation { free, spare, made: 0, free_spilled: u32::MAX, made_spilled: 0 }
     }
+
+    /// Gives back the slot of an ended task, to be taken first.
+    pub(crate) fn free(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
 }
 
 impl SlotTable {

@@ -14,10 +14,13 @@ thread_local! {
     static CHILDREN: RefCell<Children> = RefCell::default();
     /// Guards that this thread holds: runtime and slot.
     static HELD: RefCell<Vec<(u64, u32)>> = const { RefCell::new(Vec::new()) };
+    /// Whether there are such.
+    static HOLDS: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Whether the calling thread is inside the body of a task. Calls that wait refuse to there:
 /// they could hold the very worker that must finish first.
+#[inline]
 pub fn in_task_body() -> bool {
     RUNNING.get() != 0
 }
@@ -62,17 +65,30 @@ pub(crate) fn is_child(task: TaskRef) -> bool {
 }
 
 /// Remembers a guard of the calling thread.
+#[inline]
 pub(crate) fn hold(runtime: u64, slot: u32) {
     HELD.with_borrow_mut(|held| held.push((runtime, slot)));
+    HOLDS.set(true);
 }
 
 /// Forgets a guard of the calling thread.
+#[inline]
 pub(crate) fn release(runtime: u64, slot: u32) {
     HELD.with_borrow_mut(|held| {
-        if let Some(place) = held.iter().rposition(|h| *h == (runtime, slot)) {
-            held.swap_remove(place);
+        // Mostly it is the last one.
+        match held.iter().rposition(|h| *h == (runtime, slot)) {
+            Some(place) if place + 1 == held.len() => _ = held.pop(),
+            Some(place) => _ = held.swap_remove(place),
+            None => {}
         }
+        HOLDS.set(!held.is_empty());
     });
+}
+
+/// Whether the calling thread holds a guard of any runtime.
+#[inline]
+pub(crate) fn holds_any() -> bool {
+    HOLDS.get()
 }
 
 /// Whether `check` holds for a guard of that runtime that this thread holds.

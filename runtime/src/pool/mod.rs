@@ -18,7 +18,7 @@ pub(crate) use commute::Commuting;
 pub(crate) use execute::{Context, Released, guarded};
 pub(crate) use help::Patience;
 pub use local::in_task_body;
-pub(crate) use local::{add_child, hold, holds, release};
+pub(crate) use local::{add_child, hold, holds, holds_any, release};
 pub(crate) use ready::Shared;
 pub(crate) use record::Reason;
 pub(crate) use sleep::Sleep;

@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::access::Handle;
 use crate::claims::Claim;
 use crate::graph::{Allocation, Crossing, HandleTable, Linked, Need, Slot, TaskRef};
-use crate::pool::holds;
+use crate::pool::{holds, holds_any};
 use crate::replay::{Cover, Entered, Instance};
 use crate::runtime::Inner;
 use crate::statistics::SubmittedKinds;
@@ -257,14 +257,22 @@ impl Submitter {
 
     /// Whether a guard with these claims would have to wait, and one of the guards that the
     /// calling thread holds is, or may be, in the way of that.
+    #[inline]
     pub(crate) fn would_block_itself(&mut self, inner: &Inner, claims: &[Claim]) -> bool {
-        if !holds(inner.id, |_| true) {
-            return false;
-        }
+        holds_any() && self.meets_a_guard_of_this_thread(inner, claims)
+    }
+
+    #[cold]
+    fn meets_a_guard_of_this_thread(&mut self, inner: &Inner, claims: &[Claim]) -> bool {
         let mut needs: SmallVec<[u32; 8]> = SmallVec::new();
         self.unfinished_needs(inner, claims, |task| needs.push(task.slot()));
         let in_the_way = |held| needs.contains(&held) || inner.table.slot(held).has_successors();
         !needs.is_empty() && holds(inner.id, in_the_way)
+    }
+
+    /// Gives back the slot of a guard that has ended.
+    pub(crate) fn free(&mut self, slot: u32) {
+        self.allocation.free(slot);
     }
 
     /// Takes a slot for a task or guard.
