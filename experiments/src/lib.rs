@@ -99,6 +99,7 @@ fn run_millrace() -> Result<(), Failure> {
         Command::Bench(BenchCommand::Runtime(options)) => bench::runtime(&options),
         Command::Bench(BenchCommand::Costs(options)) => bench::costs(&options),
         Command::Bench(BenchCommand::Metg(options)) => bench::metg(&options),
+        Command::Bench(BenchCommand::Nn(options)) => bench::nn(&options),
     }
 }
 

@@ -82,6 +82,12 @@ pub fn peak_resident() -> Reading<u64> {
     }
 }
 
+/// Lets [`peak_resident`] begin anew from what is resident now, where the system can do that.
+pub(crate) fn reset_peak_resident() {
+    // Where it cannot, the peak stays what it was, which is never too little.
+    let _ = fs::write("/proc/self/clear_refs", "5");
+}
+
 /// Memory of this process that is resident now, in bytes, where the system says it.
 pub(crate) fn resident_bytes() -> Option<u64> {
     kilobytes(&fs::read_to_string("/proc/self/status").ok()?, "VmRSS")

@@ -2,6 +2,7 @@
 
 mod costs;
 mod metg;
+mod nn;
 mod peers;
 mod rows;
 mod runtime;
@@ -9,6 +10,7 @@ mod runtime;
 pub use costs::{CostRow, Unit, costs};
 pub use metg::{Efficiency, Kernel, MetgRow, Pattern, metg};
 use millrace_runtime::Runtime;
+pub use nn::{LayerRow, Mode, Net, NnRow, nn};
 pub use rows::{PeerFigure, RuntimeRow};
 pub use runtime::runtime;
 use serde::Serialize;

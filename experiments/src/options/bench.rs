@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::settings::MAX_WORKERS;
-use crate::bench::{Kernel, Pattern};
+use crate::bench::{Kernel, Mode, Net, Pattern};
 
 /// Options that all benchmarks of the runtime have.
 #[derive(Clone, Debug, Args)]
@@ -81,4 +81,45 @@ pub struct BenchMetgOptions {
     /// The options of all benchmarks of the runtime.
     #[command(flatten)]
     pub bench: BenchOptions,
+}
+
+/// Options of `bench nn`.
+#[derive(Clone, Debug, Args)]
+pub struct BenchNnOptions {
+    /// Networks [default: all]
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', ignore_case = true)]
+    pub nets: Vec<Net>,
+    /// Samples of a batch [default: 10 for D, 32 and 128 for the others; of layers: 8]
+    #[arg(long, value_name = "N", value_delimiter = ',',
+        value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub batches: Vec<u16>,
+    /// Numbers of workers, the main thread among them, and of the peer's threads
+    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "1,2",
+        value_parser = clap::value_parser!(u16).range(1..=MAX_WORKERS as i64))]
+    pub workers: Vec<u16>,
+    /// Shards of a batch [default: chosen by the network]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub shards: Option<u16>,
+    /// Rounds, each of one run of every case, of which the median counts
+    #[arg(long, value_name = "N", default_value_t = 5,
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Each layer by itself, on one thread, in all directions
+    #[arg(long, conflicts_with_all = ["peer", "shards", "workers"])]
+    pub layers: bool,
+    /// A Python with PyTorch, to train the same in the same sitting
+    #[arg(long, value_name = "PYTHON")]
+    pub peer: Option<PathBuf>,
+    /// How PyTorch computes [default: each way]
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', requires = "peer")]
+    pub modes: Vec<Mode>,
+    /// Short runs: a look, not a measurement
+    #[arg(long)]
+    pub quick: bool,
+    /// No progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// Print the table as JSON
+    #[arg(long)]
+    pub json: bool,
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-pub use bench::{BenchCostsOptions, BenchMetgOptions, BenchOptions};
+pub use bench::{BenchCostsOptions, BenchMetgOptions, BenchNnOptions, BenchOptions};
 use clap::{Args, Parser, Subcommand};
 use millrace_runtime::topology::Pin;
 pub use run::{Bytes, SchedulerChoice};
@@ -57,6 +57,12 @@ Examples:
   millrace bench metg
   millrace bench metg --patterns stencil_1d --kernels compute --workers 2 --width 1,4
   millrace bench metg --timesteps 1000 --peers ~/peers --json";
+
+const BENCH_NN_EXAMPLES: &str = "\
+Examples:
+  millrace bench nn
+  millrace bench nn --nets N2,N3 --batches 32 --peer ~/venv/bin/python --json
+  millrace bench nn --layers --nets N3";
 
 const SINGLE_EXAMPLES: &str = "\
 Examples:
@@ -114,6 +120,9 @@ pub enum BenchCommand {
     /// The smallest tasks that leave half of the machine's speed: METG(50%) of Task Bench
     #[command(after_help = BENCH_METG_EXAMPLES)]
     Metg(BenchMetgOptions),
+    /// How fast small networks are trained, beside the machine's peak and PyTorch
+    #[command(after_help = BENCH_NN_EXAMPLES)]
+    Nn(BenchNnOptions),
 }
 
 /// Options of `bench runtime`.

@@ -7,6 +7,7 @@ mod errors;
 mod idx;
 mod interrupt;
 mod metg;
+mod nn;
 mod single;
 
 use std::path::Path;
