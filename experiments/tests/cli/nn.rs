@@ -81,7 +81,11 @@ fn layers_are_measured_in_all_directions() {
     let (first, all) = (["forward", "by weights"], ["forward", "by weights", "by data"]);
     assert_eq!(directions, [&first[..], &all, &all].concat());
     for row in rows {
-        assert!(number(row, "gflops") > 0.0 && number(row, "samples") == 2.0, "{row}");
+        // A difference of times has no figure where the machine was disturbed.
+        let disturbed = row["direction"] == "by data" && row["gflops"].is_null();
+        assert!(disturbed || number(row, "gflops") > 0.0, "{row}");
+        assert_eq!(row["gflops"].is_null(), row["peak_share"].is_null(), "{row}");
+        assert_eq!(number(row, "samples"), 2.0, "{row}");
         assert!(["products", "memory"].contains(&row["bound"].as_str().unwrap()), "{row}");
     }
 }

@@ -41,14 +41,14 @@ pub(super) fn layers(options: &BenchNnOptions, seconds: f64) -> Result<(), Failu
                 let mut trial = Trial::new(&network, index, samples);
                 for (direction, seconds, bytes) in trial.times(options.rounds, seconds) {
                     let flops = samples as f64 * trial.layer.flops() as f64;
-                    let gflops = flops / seconds * 1e-9;
+                    let gflops = (seconds > 0.0).then(|| flops / seconds * 1e-9);
                     rows.push(LayerRow {
                         net,
                         layer: node.name().to_owned(),
                         samples,
                         direction,
                         gflops,
-                        peak_share: gflops / peak,
+                        peak_share: gflops.map(|gflops| gflops / peak),
                         bound: limits.bound(flops, bytes),
                     });
                 }
@@ -134,9 +134,9 @@ impl<'a> Trial<'a> {
         let by_weights = time(rounds, seconds, || self.backward(false));
         let mut times = vec![("forward", forward, bytes), ("by weights", by_weights, bytes)];
         if self.by_data {
-            // Both share some work; what remains is that of the gradient by data.
+            // What remains is the gradient by data; a disturbance of one of them may leave nothing.
             let both = time(rounds, seconds, || self.backward(true));
-            times.push(("by data", (both - by_weights).max(f64::MIN_POSITIVE), bytes));
+            times.push(("by data", both - by_weights, bytes));
         }
         times
     }

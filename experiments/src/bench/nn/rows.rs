@@ -101,10 +101,11 @@ pub struct LayerRow {
     pub samples: usize,
     /// What is computed: `forward`, `by data` or `by weights`.
     pub direction: &'static str,
-    /// Floating point operations per second, in thousands of millions.
-    pub gflops: f64,
+    /// Floating point operations per second, in thousands of millions; `None` when a disturbance
+    /// was longer than the computation.
+    pub gflops: Option<f64>,
     /// The same as a share of the multiply-add peak in this sitting.
-    pub peak_share: f64,
+    pub peak_share: Option<f64>,
     /// What takes longer at the machine's limits: `products` at the multiply-add peak, or `memory`
     /// for what is read and written, at the speed of a copy.
     pub bound: &'static str,
@@ -118,8 +119,8 @@ pub(super) fn render_layers(rows: &[LayerRow]) -> String {
             row.layer.clone(),
             row.direction.to_owned(),
             row.samples.to_string(),
-            format!("{:.1}", row.gflops),
-            format!("{:.0}%", row.peak_share * 100.0),
+            row.gflops.map_or_else(|| "-".to_owned(), |gflops| format!("{gflops:.1}")),
+            row.peak_share.map_or_else(|| "-".to_owned(), |share| format!("{:.0}%", share * 100.0)),
             row.bound.to_owned(),
         ]
     });
