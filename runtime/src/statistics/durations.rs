@@ -105,8 +105,8 @@ impl DurationTotals {
 
     #[inline]
     pub(super) fn record(&self, ns: u64) {
-        super::add(&self.total, ns);
-        super::add(&self.buckets[bucket(ns)], 1);
+        super::lane::add(&self.total, ns);
+        super::lane::add(&self.buckets[bucket(ns)], 1);
     }
 }
 
