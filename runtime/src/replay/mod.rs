@@ -58,13 +58,16 @@ mod graph;
 mod instance;
 mod plan;
 mod recording;
+mod submitted;
 mod survey;
 
 pub use access::{Binding, Bound, HandleCount, Parameter, Part, RecordedAccess, RecordedHandle};
 pub(crate) use cover::Cover;
 pub use error::ReplayError;
 pub(crate) use execute::Uncounted;
-pub(crate) use graph::{Entered, ReplayName};
-pub use graph::{RecordedGraph, Replay};
+pub(crate) use graph::Entered;
+pub use graph::RecordedGraph;
 pub(crate) use instance::Instance;
 pub use recording::{RecordedTask, RecordedTaskBuilder, Recording};
+pub use submitted::Replay;
+pub(crate) use submitted::ReplayName;

@@ -13,12 +13,14 @@ mod document;
 mod lane;
 mod losses;
 mod names;
+mod raw_span;
 mod recorder;
 
 pub use document::{
     Cause, FORMAT, Lane, LaneKind, Mark, MarkKind, Span, SpanKind, Trace, TraceError, VERSION,
 };
-pub(crate) use lane::{LaneWriter, RawSpan};
+pub(crate) use lane::LaneWriter;
 pub use losses::{Keep, Losses};
 pub(crate) use names::NameCache;
+pub(crate) use raw_span::RawSpan;
 pub(crate) use recorder::Recorder;

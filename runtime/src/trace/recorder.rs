@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::lane::{LaneBuffer, LaneWriter, RawSpan};
+use super::lane::{LaneBuffer, LaneWriter};
+use super::raw_span::RawSpan;
 use crate::clock::Clock;
 use crate::statistics::Starved;
 use crate::sync::lock_plain as lock;
