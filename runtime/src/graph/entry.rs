@@ -1,7 +1,5 @@
 //! What is known of one handle: who used it last.
 
-use smallvec::SmallVec;
-
 use super::TaskRef;
 use super::needs::Need;
 use crate::access::Mode;
@@ -11,7 +9,7 @@ pub(super) struct Entry {
     pub(super) writer: TaskRef,
     pub(super) epoch: u32,
     /// When it is full, and not short, ended ones are dropped.
-    pub(super) readers: SmallVec<[TaskRef; 4]>,
+    pub(super) readers: Vec<TaskRef>,
     /// Stands for the writer from when tasks commute on the handle until one writes it.
     pub(super) run: Option<Box<Run>>,
 }
@@ -33,7 +31,7 @@ pub(super) const PRUNE_FIRST: usize = 64;
 
 impl Entry {
     pub(super) fn new(epoch: u32) -> Self {
-        Entry { writer: TaskRef::NONE, epoch, readers: SmallVec::new(), run: None }
+        Entry { writer: TaskRef::NONE, epoch, readers: Vec::new(), run: None }
     }
 
     /// Forgets what was before `epoch`, but keeps its memory.
