@@ -54,10 +54,18 @@ fn layers(criterion: &mut Criterion) {
             dense(criterion, &name, &layer.expect("it fits"), samples);
         }
     }
+    for (network, input) in [
+        ("reference", Shape::image(4, 26, 26)),
+        ("N1", Shape::image(8, 26, 26)),
+        ("N1", Shape::image(16, 11, 11)),
+        ("N3", Shape::image(32, 32, 32)),
+    ] {
+        let name = format!("{network} 3 samples, pool of {input}");
+        let pool = MaxPool2dConfig::new([2, 2]).build(&name, input).expect("it fits");
+        max_pool2d(criterion, &name, &pool, [3 * input.len(), 3 * pool.output().len()]);
+    }
     let input = Shape::image(4, 26, 26);
-    let name = format!("reference 3 samples, of {input}");
-    let pool = MaxPool2dConfig::new([2, 2]).build(&name, input).expect("it fits");
-    max_pool2d(criterion, &name, &pool, [3 * input.len(), 3 * pool.output().len()]);
+    let name = format!("reference 3 samples, relu of {input}");
     relu(criterion, &name, Shape::Features(3 * input.len()));
     let loss = SoftmaxCrossEntropy { classes: 10 };
     let (logits, mut dlogits, labels) = (values(100), values(100), [3; 10]);
@@ -137,6 +145,7 @@ fn max_pool2d(
 ) {
     let (mut x, mut y, mut winners) = (values(inputs), values(outputs), vec![0; outputs]);
     let mut group = criterion.benchmark_group(name);
+    group.throughput(Throughput::Elements(inputs as u64));
     group.bench_function("forward", |bencher| {
         bencher.iter(|| layer.forward(&x, &mut y, &mut winners));
     });

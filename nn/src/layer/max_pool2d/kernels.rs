@@ -35,11 +35,17 @@ impl Windows {
         (i / self.rows[0] * self.rows[1] + i % self.rows[0] * self.size[0]) * self.row
     }
 
-    /// Where the place of a window is from there.
+    /// Where the place of a window in row `r` and column `c` is from there.
     #[inline(always)]
-    fn place(self, column: usize, place: usize) -> usize {
-        let [_, right] = self.size;
-        place / right * self.row + (column * right + place % right) * self.channels
+    fn place(self, column: usize, [r, c]: [usize; 2]) -> usize {
+        r * self.row + (column * self.size[1] + c) * self.channels
+    }
+
+    /// Row and column of each place of a window, in order.
+    #[inline(always)]
+    fn places(self) -> impl Iterator<Item = [usize; 2]> {
+        let [down, right] = self.size;
+        (0..down).flat_map(move |r| (0..right).map(move |c| [r, c]))
     }
 }
 
@@ -66,9 +72,10 @@ impl<E: Element> Kernel for Best<'_, E> {
             for (column, (y, winners)) in out.enumerate() {
                 let at = |place| &x[windows.place(column, place)..][..channels];
                 if windows.size == [2, 2] {
-                    best_of_four([at(0), at(1), at(2), at(3)], y, winners);
+                    let x = [at([0, 0]), at([0, 1]), at([1, 0]), at([1, 1])];
+                    best_of_four(x, y, winners);
                 } else {
-                    best_of_many(layer.window_len(), at, y, winners);
+                    best_of_many(windows.places().map(at), y, winners);
                 }
             }
         }
@@ -77,16 +84,13 @@ impl<E: Element> Kernel for Best<'_, E> {
 
 #[inline(always)]
 fn best_of_many<'a, E: Element>(
-    places: usize,
-    at: impl Fn(usize) -> &'a [E],
+    places: impl Iterator<Item = &'a [E]>,
     y: &mut [E],
     winners: &mut [u8],
 ) {
-    y.copy_from_slice(at(0));
-    winners.fill(0);
-    for place in 1..places {
-        for ((y, winner), &x) in y.iter_mut().zip(&mut *winners).zip(at(place)) {
-            let wins = beats(x, *y);
+    for (place, x) in places.enumerate() {
+        for ((y, winner), &x) in y.iter_mut().zip(&mut *winners).zip(x) {
+            let wins = place == 0 || beats(x, *y);
             *y = if wins { x } else { *y };
             // A window has at most 256 places.
             *winner = if wins { place as u8 } else { *winner };
@@ -97,33 +101,45 @@ fn best_of_many<'a, E: Element>(
 /// Channels in pieces of fixed lengths, which the compiler turns into vectors.
 #[inline(always)]
 fn best_of_four<E: Element>(x: [&[E]; 4], y: &mut [E], winners: &mut [u8]) {
-    let rest = four_in_pieces::<E, 16>(x, y, winners);
-    let (x, y, winners) = (x.map(|x| &x[rest..]), &mut y[rest..], &mut winners[rest..]);
-    let rest = four_in_pieces::<E, 8>(x, y, winners);
-    let (x, y, winners) = (x.map(|x| &x[rest..]), &mut y[rest..], &mut winners[rest..]);
-    four_in_pieces::<E, 1>(x, y, winners);
+    let mut done = four_in_pieces::<E, 16>(0, x, y, winners);
+    done = four_in_pieces::<E, 8>(done, x, y, winners);
+    done = four_in_pieces::<E, 4>(done, x, y, winners);
+    four_in_pieces::<E, 1>(done, x, y, winners);
 }
 
-/// How many values of the front were done.
+/// As many pieces of `L` from `first` on as there are; returns where they end.
 #[inline(always)]
 fn four_in_pieces<E: Element, const L: usize>(
-    x: [&[E]; 4],
+    mut first: usize,
+    [a, b, c, d]: [&[E]; 4],
     y: &mut [E],
     winners: &mut [u8],
 ) -> usize {
-    let [a, b, c, d] = x.map(|x| x.as_chunks::<L>().0);
-    let (y, winners) = (y.as_chunks_mut::<L>().0, winners.as_chunks_mut::<L>().0);
-    for (((((y, winners), a), b), c), d) in y.iter_mut().zip(winners).zip(a).zip(b).zip(c).zip(d) {
-        for i in 0..L {
-            let (second, fourth) = (beats(b[i], a[i]), beats(d[i], c[i]));
-            let above = if second { b[i] } else { a[i] };
-            let below = if fourth { d[i] } else { c[i] };
-            let lower = beats(below, above);
-            y[i] = if lower { below } else { above };
-            winners[i] = if lower { 2 + u8::from(fourth) } else { u8::from(second) };
+    while let (Some(a), Some(b), Some(c), Some(d), Some(y), Some(winners)) = (
+        a[first..].first_chunk::<L>(),
+        b[first..].first_chunk::<L>(),
+        c[first..].first_chunk::<L>(),
+        d[first..].first_chunk::<L>(),
+        y[first..].first_chunk_mut::<L>(),
+        winners[first..].first_chunk_mut::<L>(),
+    ) {
+        // All lanes are computed aside, and places as wide as values: only so are there vectors.
+        let mut best = *a;
+        let mut places = [0u32; L];
+        for (place, x) in [(1, *b), (2, *c), (3, *d)] {
+            for i in 0..L {
+                let wins = beats(x[i], best[i]);
+                best[i] = if wins { x[i] } else { best[i] };
+                places[i] = if wins { place } else { places[i] };
+            }
         }
+        *y = best;
+        for (winner, place) in winners.iter_mut().zip(places) {
+            *winner = place as u8;
+        }
+        first += L;
     }
-    a.len() * L
+    first
 }
 
 pub(super) struct Spread<'a, E> {
@@ -152,8 +168,8 @@ impl<E: Element> Kernel for Spread<'_, E> {
             let dx = &mut dx[windows.begin(i)..][..windows.size[0] * windows.row];
             let out = dy.chunks_exact(channels).zip(winners.chunks_exact(channels));
             for (column, (dy, winners)) in out.enumerate() {
-                for place in 0..layer.window_len() {
-                    let dx = &mut dx[windows.place(column, place)..][..channels];
+                for (place, at) in windows.places().enumerate() {
+                    let dx = &mut dx[windows.place(column, at)..][..channels];
                     // A window has at most 256 places.
                     spread(place as u8, winners, dy, dx);
                 }
@@ -168,6 +184,8 @@ fn spread<E: Element>(place: u8, winners: &[u8], dy: &[E], dx: &mut [E]) {
     let (winners, dy, dx) = (&winners[rest..], &dy[rest..], &mut dx[rest..]);
     let rest = spread_in_pieces::<E, 8>(place, winners, dy, dx);
     let (winners, dy, dx) = (&winners[rest..], &dy[rest..], &mut dx[rest..]);
+    let rest = spread_in_pieces::<E, 4>(place, winners, dy, dx);
+    let (winners, dy, dx) = (&winners[rest..], &dy[rest..], &mut dx[rest..]);
     spread_in_pieces::<E, 1>(place, winners, dy, dx);
 }
 
@@ -181,7 +199,12 @@ fn spread_in_pieces<E: Element, const L: usize>(
 ) -> usize {
     let (winners, dy) = (winners.as_chunks::<L>().0, dy.as_chunks::<L>().0);
     for ((dx, dy), winners) in dx.as_chunks_mut::<L>().0.iter_mut().zip(dy).zip(winners) {
-        *dx = std::array::from_fn(|i| if winners[i] == place { dy[i] } else { E::zero() });
+        let (dy, winners) = (*dy, winners.map(u32::from));
+        let mut spread = [E::zero(); L];
+        for i in 0..L {
+            spread[i] = if winners[i] == u32::from(place) { dy[i] } else { E::zero() };
+        }
+        *dx = spread;
     }
     dy.len() * L
 }

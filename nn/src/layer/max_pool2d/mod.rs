@@ -95,10 +95,6 @@ impl MaxPool2d {
         dispatch(Spread { layer: self, winners, dy, dx });
     }
 
-    const fn window_len(&self) -> usize {
-        self.window[0] * self.window[1]
-    }
-
     fn check(&self, x: usize, y: usize, winners: usize) {
         let (input, output) = (self.input.iter().product::<usize>(), self.output().len());
         let samples = x / input;
