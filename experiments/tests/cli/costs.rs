@@ -30,7 +30,7 @@ fn every_cost_has_a_figure_and_goals_are_judged_by_it() {
     }
     // A task is at least its slot, and a handle at least the name of its last writer.
     let of = |name: &str| rows.iter().find(|row| row["name"] == name).expect("a row");
-    assert!(of("task.memory")["median"].as_f64() >= Some(256.0));
+    assert!(of("task.memory")["median"].as_f64() >= Some(192.0));
     assert!(of("handle.memory")["median"].as_f64() >= Some(8.0));
 }
 
