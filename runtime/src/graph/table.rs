@@ -376,6 +376,20 @@ impl SlotTable {
 mod tests {
     use super::*;
 
+    #[test]
+    fn very_many_slots_come_back_in_order() {
+        let (table, mut allocation) = (SlotTable::new(), Allocation::new());
+        let many = 2 * SORTED as u32;
+        let mut make = || table.allocate(&mut allocation).expect("a slot").0.slot();
+        let mut slots: Vec<u32> = (0..many).map(|_| make()).collect();
+        // In an order that is no order: the number is odd, and so has no factor with theirs.
+        slots.sort_unstable_by_key(|slot| slot.wrapping_mul(0x9e37_79b1) % many);
+        table.free(&slots);
+        let again: Vec<u32> = (0..many).map(|_| make()).collect();
+        assert!(again.is_sorted() && again.len() == slots.len());
+        assert_eq!((again[0], again[again.len() - 1]), (0, many - 1));
+    }
+
     /// However often a task needs another, among whichever needs, it waits for it once; and if one
     /// of the needs is for data, a failure of the other cancels it.
     #[test]

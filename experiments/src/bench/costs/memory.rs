@@ -46,13 +46,13 @@ impl Probe {
             Probe::Task => (
                 "memory of a waiting task, 4 accesses, 64 B captured",
                 256.0,
-                "a slot of 256 B, 12 B for each predecessor above three, 8 B in the handle's list \
+                "a slot of 192 B, 12 B for each predecessor above three, 8 B in the handle's list \
                  for each read",
             ),
             Probe::Handle => (
                 "memory of a registered handle",
                 128.0,
-                "the last writer, the epoch, room for four readers since, and those that commute: 64 B",
+                "the last writer, the epoch, the readers since, and those that commute: 48 B",
             ),
         };
         let aim = goal / 2.0;
