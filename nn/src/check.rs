@@ -6,8 +6,8 @@ use proptest::prelude::Strategy;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use crate::layer::{self, Alone, Backward, Forward, Layer, Mode};
-use crate::{Element, NnError, Shape};
+use crate::Shape;
+use crate::layer::{Alone, Layer, Mode};
 
 /// `len` numbers between -1 and 1 that depend on `seed` alone.
 pub(crate) fn numbers(len: usize, seed: u8) -> Vec<f64> {
@@ -81,49 +81,5 @@ pub(crate) fn check_gradients(layer: Arc<dyn Layer<f64>>, inputs: &[Shape], samp
             loss(&x, &parameters)
         });
         assert_close(&gradients.parameters[i], &wanted, 1e-6);
-    }
-}
-
-/// The sum of any number of inputs, for tests of networks with branches.
-#[derive(Debug)]
-pub(crate) struct Sum;
-
-#[derive(Debug)]
-struct SumLayer(Shape);
-
-impl layer::Config for Sum {
-    fn kind(&self) -> &'static str {
-        "sum"
-    }
-
-    fn build_layer(&self, name: &str, inputs: &[Shape]) -> Result<Arc<dyn Layer<f32>>, NnError> {
-        match inputs.iter().find(|input| **input != inputs[0]) {
-            None => Ok(Arc::new(SumLayer(inputs[0]))),
-            Some(&other) => {
-                let wanted = format!("{} as the other inputs have", inputs[0]);
-                Err(NnError::shape(name, other, wanted))
-            }
-        }
-    }
-}
-
-impl<E: Element> Layer<E> for SumLayer {
-    fn kind(&self) -> &'static str {
-        "sum"
-    }
-
-    fn output(&self) -> Shape {
-        self.0
-    }
-
-    fn forward(&self, io: Forward<'_, E>) {
-        io.y.fill(E::zero());
-        for x in io.x {
-            io.y.iter_mut().zip(*x).for_each(|(y, &x)| *y += x);
-        }
-    }
-
-    fn backward(&self, io: Backward<'_, '_, E>) {
-        io.dx.iter_mut().filter(|dx| !dx.is_empty()).for_each(|dx| dx.copy_from_slice(io.dy));
     }
 }

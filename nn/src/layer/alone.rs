@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Backward, Draw, Forward, Layer, Mode};
+use super::{Backward, Draw, Forward, Layer, Mode, Wide};
 use crate::{Element, Shape};
 
 /// Runs one layer on memory of its own, to try it or to test it.
@@ -29,6 +29,7 @@ pub struct Alone<E: Element> {
     inputs: Vec<usize>,
     parameters: Vec<Vec<E>>,
     packed: Vec<E>,
+    state: Vec<Vec<E>>,
     relu: bool,
     last: Last<E>,
 }
@@ -42,6 +43,7 @@ struct Last<E> {
     y: Vec<E>,
     saved: Vec<E>,
     saved_bytes: Vec<u8>,
+    total: Vec<f64>,
 }
 
 /// The gradients that a backward pass gives.
@@ -71,9 +73,12 @@ impl<E: Element> Alone<E> {
             y: Vec::new(),
             saved: Vec::new(),
             saved_bytes: Vec::new(),
+            total: Vec::new(),
         };
+        let state = layer.state();
+        let state = state.iter().map(|state| vec![E::narrow(state.initial); state.len]).collect();
         let inputs = inputs.iter().map(Shape::len).collect();
-        Self { layer, inputs, parameters, packed, relu: false, last }
+        Self { layer, inputs, parameters, packed, state, relu: false, last }
     }
 
     /// The same with a rectified linear unit on the output of every forward pass.
@@ -87,7 +92,18 @@ impl<E: Element> Alone<E> {
         self
     }
 
-    /// The output for these inputs.
+    /// What the layer has learned from the batches of its forward passes in training.
+    pub fn state(&self) -> &[Vec<E>] {
+        &self.state
+    }
+
+    /// Changes the parameters: `change` gets each in turn.
+    pub fn parameters_mut(&mut self, change: impl FnMut(&mut [E])) {
+        self.parameters.iter_mut().map(Vec::as_mut_slice).for_each(change);
+        self.layer.pack(&slices(&self.parameters), &mut self.packed);
+    }
+
+    /// The output for these inputs, which are a whole batch.
     ///
     /// # Panics
     /// When the lengths do not fit the shapes.
@@ -107,7 +123,9 @@ impl<E: Element> Alone<E> {
             y: vec![E::nan(); samples * self.layer.output().len()],
             saved: vec![E::nan(); samples * saved.values],
             saved_bytes: vec![u8::MAX; samples * saved.bytes],
+            total: self.total(mode, x),
         };
+        let state = if mode == Mode::Evaluate { slices(&self.state) } else { Vec::new() };
         let in_place = self.layer.in_place();
         if in_place {
             self.last.y.copy_from_slice(x[0]);
@@ -119,6 +137,8 @@ impl<E: Element> Alone<E> {
             y: &mut self.last.y,
             parameters: &slices(&self.parameters),
             packed: &self.packed,
+            state: &state,
+            wide: Wide { forward: &self.last.total, ..Wide::default() },
             saved: &mut self.last.saved,
             saved_bytes: &mut self.last.saved_bytes,
             scratch: &mut vec![E::nan(); self.layer.scratch_len(samples)],
@@ -127,12 +147,24 @@ impl<E: Element> Alone<E> {
         self.last.y.clone()
     }
 
+    /// What the layer makes of the batch as a whole, and learns from it.
+    fn total(&mut self, mode: Mode, x: &[&[E]]) -> Vec<f64> {
+        let Some(wide) = self.layer.batch_wide().filter(|_| mode != Mode::Evaluate) else {
+            return Vec::new();
+        };
+        let mut total = vec![f64::NAN; wide.forward_len()];
+        wide.forward_part(x[0], &mut total);
+        let mut state: Vec<&mut [E]> = self.state.iter_mut().map(Vec::as_mut_slice).collect();
+        wide.learn(&total, &mut state);
+        total
+    }
+
     /// The gradients at the inputs of the last forward pass, from that by its output.
     ///
     /// # Panics
     /// When the length does not fit the output of the last forward pass.
     pub fn backward(&mut self, dy: &[E]) -> Gradients<E> {
-        let Last { samples, mode, x, y, saved, saved_bytes } = &self.last;
+        let Last { samples, mode, x, y, saved, saved_bytes, total } = &self.last;
         assert_eq!(dy.len(), y.len(), "{}: length of the gradient", self.layer.kind());
         let in_place = self.layer.in_place();
         let mut gradients = Gradients {
@@ -141,6 +173,11 @@ impl<E: Element> Alone<E> {
         };
         if in_place {
             gradients.x[0].copy_from_slice(dy);
+        }
+        let mut part = Vec::new();
+        if let Some(wide) = self.layer.batch_wide() {
+            part.resize(wide.backward_len(), f64::NAN);
+            wide.backward_part(&x[0], dy, total, &mut part);
         }
         let mut dx: Vec<&mut [E]> = gradients.x.iter_mut().map(Vec::as_mut_slice).collect();
         let mut dparameters: Vec<&mut [E]> =
@@ -152,6 +189,7 @@ impl<E: Element> Alone<E> {
             y: if self.layer.uses().y { y } else { &[] },
             parameters: &slices(&self.parameters),
             packed: &self.packed,
+            wide: Wide { forward: total, backward: &part, part: &part },
             saved,
             saved_bytes,
             dy: if in_place { &[] } else { dy },

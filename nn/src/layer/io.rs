@@ -1,5 +1,7 @@
 //! What the computations of a layer are handed.
 
+use super::Wide;
+
 /// What [`Layer::backward`](super::Layer::backward) wants to see again of a shard's values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Uses {
@@ -73,6 +75,10 @@ pub struct Forward<'a, E> {
     pub parameters: &'a [&'a [E]],
     /// Their packed form, which [`Layer::pack`](super::Layer::pack) made.
     pub packed: &'a [E],
+    /// What the layer has learned from batches, when it is evaluated; empty in training.
+    pub state: &'a [&'a [E]],
+    /// What the batch came to, in training.
+    pub wide: Wide<'a>,
     /// Memory for backward: as many values per sample as [`Saved::values`] tells.
     pub saved: &'a mut [E],
     /// Memory for backward: as many bytes per sample as [`Saved::bytes`] tells.
@@ -94,6 +100,8 @@ impl<'a, E> Forward<'a, E> {
             y,
             parameters: &[],
             packed: &[],
+            state: &[],
+            wide: Wide::default(),
             saved: &mut [],
             saved_bytes: &mut [],
             scratch: &mut [],
@@ -117,6 +125,8 @@ pub struct Backward<'a, 'g, E> {
     pub parameters: &'a [&'a [E]],
     /// Their packed form, which [`Layer::pack`](super::Layer::pack) made.
     pub packed: &'a [E],
+    /// What the batch came to.
+    pub wide: Wide<'a>,
     /// What forward saved.
     pub saved: &'a [E],
     /// The bytes that forward saved.
@@ -142,6 +152,7 @@ impl<'a, 'g, E> Backward<'a, 'g, E> {
             y: &[],
             parameters: &[],
             packed: &[],
+            wide: Wide::default(),
             saved: &[],
             saved_bytes: &[],
             dy,

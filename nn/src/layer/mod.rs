@@ -29,8 +29,8 @@
 //! 5. Lengths are those that the layer told, times the number of samples where that is said. A
 //!    layer may panic on others; they are a fault of the caller, never of data.
 //! 6. The order of additions is a function of the sizes and of the vector unit alone. The result
-//!    of a sample does not depend on the samples beside it, but for layers whose parts work on a
-//!    whole batch.
+//!    of a sample does not depend on the samples beside it, but for layers that are [`BatchWide`]:
+//!    they say in parts what of a shard matters to the others.
 //!
 //! # A layer of one's own
 //! ```
@@ -72,7 +72,10 @@
 //! assert_eq!(square.backward(&[1.0, 1.0, 0.5]).x, [[2.0, 4.0, -3.0]]);
 //! ```
 
+mod add;
 mod alone;
+mod batch_norm;
+mod concat;
 mod config;
 mod conv2d;
 mod dense;
@@ -82,19 +85,25 @@ mod max_pool2d;
 mod parameter;
 mod planes;
 mod relu;
+mod wide;
 
 use std::fmt::Debug;
 
+pub use add::{Add, AddConfig};
 pub use alone::{Alone, Gradients};
+pub use batch_norm::{BatchNorm, BatchNormConfig};
+pub use concat::{Concat, ConcatConfig};
 pub use config::{Config, FlattenConfig, ReluConfig, one_input};
 pub use conv2d::{Conv2d, Conv2dConfig, Padding};
 pub use dense::{Dense, DenseConfig};
 pub use flatten::{Flatten, flatten};
 pub use io::{Backward, Draw, Forward, Mode, Saved, Uses};
 pub use max_pool2d::{MaxPool2d, MaxPool2dConfig};
-pub use parameter::{Parameter, Role};
+pub use parameter::{Parameter, Role, State};
 pub use planes::ToChannelsLast;
 pub use relu::Relu;
+pub use wide::{BatchWide, Wide};
+pub(crate) use wide::{Way, combine, part_len};
 
 use crate::{Element, Shape};
 
@@ -114,6 +123,16 @@ pub trait Layer<E: Element>: Debug + Send + Sync + 'static {
     /// built and a trainer is made, not per batch.
     fn parameters(&self) -> Vec<Parameter> {
         Vec::new()
+    }
+
+    /// What the layer learns from batches, in the order in which [`Forward::state`] has it.
+    fn state(&self) -> Vec<State> {
+        Vec::new()
+    }
+
+    /// What the layer does with a whole batch, if it does.
+    fn batch_wide(&self) -> Option<&dyn BatchWide<E>> {
+        None
     }
 
     /// What backward wants to see of inputs and output. What nobody uses is not kept.

@@ -28,10 +28,32 @@ pub enum Role {
     Shift,
 }
 
+/// Values of a layer that are learned otherwise than by gradients: from the batches of the
+/// training. They are used when the network is evaluated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct State {
+    /// Their name in the layer, as elsewhere: `running_mean`, for example.
+    pub name: &'static str,
+    /// Number of values.
+    pub len: usize,
+    /// What each is before the first batch.
+    pub initial: f64,
+}
+
 impl Parameter {
     /// A weight of these sizes and fans.
     pub fn weight(dims: &[usize], [fan_in, fan_out]: [usize; 2]) -> Self {
         Self { name: "weight", role: Role::Weight, dims: dims.to_vec(), fan_in, fan_out }
+    }
+
+    /// A scale of `len` values, which is called `weight` as elsewhere.
+    pub fn scale(len: usize) -> Self {
+        Self { name: "weight", role: Role::Scale, dims: vec![len], fan_in: 1, fan_out: 1 }
+    }
+
+    /// A shift of `len` values, which is called `bias` as elsewhere.
+    pub fn shift(len: usize) -> Self {
+        Self { name: "bias", role: Role::Shift, dims: vec![len], fan_in: 1, fan_out: 1 }
     }
 
     /// A bias of `len` values, with the fans of the weight beside it.

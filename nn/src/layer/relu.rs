@@ -17,6 +17,12 @@ impl Relu {
         Self { shape }
     }
 
+    /// `max(value, 0)`, or not a number if the value is none.
+    #[inline(always)]
+    pub(crate) fn of<E: Element>(value: E) -> E {
+        if value < E::zero() { E::zero() } else { value }
+    }
+
     /// Replaces each value by `max(value, 0)`. Not a number stays what it is, so that it shows in
     /// the loss.
     pub fn forward<E: Element>(&self, values: &mut [E]) {
@@ -78,7 +84,7 @@ impl<E: Element> Kernel for Rectify<'_, E> {
             let before = &mut before[..chunk.len()];
             before.copy_from_slice(chunk);
             for (value, &before) in chunk.iter_mut().zip(&*before) {
-                *value = rectify(before);
+                *value = Relu::of(before);
             }
         }
     }
@@ -87,11 +93,6 @@ impl<E: Element> Kernel for Rectify<'_, E> {
 /// Values that are copied aside before they are overwritten. Read and written in place, the compiler
 /// makes each store depend on a branch that half of the values mispredict.
 const LANES: usize = 64;
-
-#[inline(always)]
-fn rectify<E: Element>(value: E) -> E {
-    if value < E::zero() { E::zero() } else { value }
-}
 
 #[inline(always)]
 fn gate<E: Element>(y: E, gradient: E) -> E {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::{Network, Node, Source};
 use crate::layer::{
-    Config, Conv2dConfig, DenseConfig, FlattenConfig, MaxPool2dConfig, Parameter, ReluConfig,
+    AddConfig, BatchNormConfig, ConcatConfig, Config, Conv2dConfig, DenseConfig, FlattenConfig,
+    MaxPool2dConfig, Parameter, ReluConfig,
 };
 use crate::{NnError, Shape};
 
@@ -87,6 +88,21 @@ impl NetworkBuilder {
         self.layer(ReluConfig)
     }
 
+    /// Adds a batch normalisation with the default settings.
+    pub fn batch_norm(self) -> Self {
+        self.layer(BatchNormConfig::default())
+    }
+
+    /// Adds the output of the layer with this name to that of the last, as residual blocks do.
+    pub fn plus(self, name: &str) -> Self {
+        self.join(AddConfig, &[name])
+    }
+
+    /// Puts the channels or features of the layers with these names behind those of the last.
+    pub fn concat(self, names: &[&str]) -> Self {
+        self.join(ConcatConfig, names)
+    }
+
     /// Adds a maximum pooling.
     pub fn max_pool2d(self, config: MaxPool2dConfig) -> Self {
         self.layer(config)
@@ -149,8 +165,8 @@ impl NetworkBuilder {
                     "a name that no other layer has",
                 ));
             }
-            let parameters = layer.parameters();
-            nodes.push(Node { name, given, layer, parameters, inputs });
+            let (parameters, states) = (layer.parameters(), layer.state());
+            nodes.push(Node { name, given, layer, parameters, states, inputs });
         }
         check_used(&nodes)?;
         check_parameters(&nodes)?;
@@ -202,7 +218,6 @@ fn check_parameters(nodes: &[Node]) -> Result<(), NnError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Sum;
 
     fn message(builder: NetworkBuilder) -> String {
         builder.build().unwrap_err().to_string()
@@ -217,7 +232,7 @@ mod tests {
             .relu()
             .after("input")
             .conv2d(conv2d(3))
-            .join(Sum, &["stem"])
+            .join(AddConfig, &["stem"])
             .named("both")
             .build()
             .unwrap_err();
@@ -231,20 +246,20 @@ mod tests {
             .conv2d(conv2d(3))
             .named("stem")
             .relu()
-            .join(Sum, &["stem", "input"]);
+            .join(AddConfig, &["stem", "input"]);
         assert_eq!(
             message(network),
-            "layer 2 (sum): got shape 2x4x4, wanted 3x4x4 as the other inputs have"
+            "layer 2 (add): got shape 2x4x4, wanted 3x4x4, as the first input"
         );
 
         let network = Network::builder(Shape::image(2, 4, 4))
             .conv2d(conv2d(3))
             .named("stem")
             .relu()
-            .join(Sum, &["stem"])
+            .join(AddConfig, &["stem"])
             .named("sum")
             .conv2d(conv2d(2))
-            .join(Sum, &["input"])
+            .join(AddConfig, &["input"])
             .build()
             .unwrap();
         let inputs: Vec<_> = network.layers().iter().map(|node| node.inputs().to_vec()).collect();

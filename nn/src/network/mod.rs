@@ -8,7 +8,7 @@ use std::sync::Arc;
 pub use builder::NetworkBuilder;
 
 use crate::Shape;
-use crate::layer::{Layer, Parameter};
+use crate::layer::{Layer, Parameter, State};
 
 /// Where a layer takes a value from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +27,7 @@ pub struct Node {
     given: Option<String>,
     layer: Arc<dyn Layer<f32>>,
     parameters: Vec<Parameter>,
+    states: Vec<State>,
     inputs: Vec<Source>,
 }
 
@@ -61,9 +62,22 @@ impl Node {
         &self.parameters
     }
 
+    /// What it learns from batches otherwise than by gradients.
+    pub fn states(&self) -> &[State] {
+        &self.states
+    }
+
     /// Number of values of its parameters.
     pub fn parameters_len(&self) -> usize {
         self.parameters.iter().map(Parameter::len).sum()
+    }
+
+    /// The name of something that it has, at place `index` of its network.
+    fn name_of(&self, index: usize, own: &str) -> String {
+        match &self.given {
+            Some(layer) => format!("{layer}.{own}"),
+            None => format!("{index}.{own}"),
+        }
     }
 
     /// Floating point operations of the products of one sample, forward; each of the two gradients
@@ -138,13 +152,16 @@ impl Network {
     /// or `0.bias`.
     pub fn parameters(&self) -> impl Iterator<Item = (String, &Parameter)> {
         self.nodes.iter().enumerate().flat_map(|(index, node)| {
-            node.parameters.iter().map(move |parameter| {
-                let name = match &node.given {
-                    Some(layer) => format!("{layer}.{}", parameter.name),
-                    None => format!("{index}.{}", parameter.name),
-                };
-                (name, parameter)
-            })
+            let named = move |parameter: &Parameter| node.name_of(index, parameter.name);
+            node.parameters.iter().map(move |parameter| (named(parameter), parameter))
+        })
+    }
+
+    /// What the layers learn from batches otherwise than by gradients, in their order, named in the
+    /// same way, such as `bn1.running_mean`.
+    pub fn states(&self) -> impl Iterator<Item = (String, &State)> {
+        self.nodes.iter().enumerate().flat_map(|(index, node)| {
+            node.states.iter().map(move |state| (node.name_of(index, state.name), state))
         })
     }
 

@@ -7,6 +7,7 @@ use millrace_arena::{Arena, Buffer, Sharded, scratch};
 use super::parameters::blocks;
 use super::plan::{BufId, IMAGES, Outside};
 use super::stage::{Handed, Samples};
+use super::wide::WideBuffers;
 use super::{BatchPlace, Trainer, Weighted};
 use crate::NnError;
 use crate::layer::{Draw, Mode};
@@ -20,6 +21,7 @@ pub(super) struct BatchBuffers {
     /// By group, and by shard.
     gradients: Vec<Vec<Sharded<f32>>>,
     partials: Sharded<Weighted>,
+    wide: WideBuffers,
 }
 
 impl BatchBuffers {
@@ -45,6 +47,7 @@ impl BatchBuffers {
             kept,
             gradients: gradients.collect::<Result<_, _>>()?,
             partials: arena.alloc_sharded(shards, 1, shards)?,
+            wide: WideBuffers::allocate(plan, arena, shards)?,
         })
     }
 }
@@ -72,11 +75,16 @@ impl Trainer {
         labels: Sharded<u8>,
     ) -> Result<(), NnError> {
         self.check(images, labels)?;
+        self.check_least(images.rows())?;
         arena.next()?;
         let buffers = BatchBuffers::allocate(self, arena, images, labels)?;
         for stage in 0..self.plan.train.stages.len() {
             for shard in 0..images.shards() {
                 self.submit_stage(place, stage, shard, &buffers)?;
+            }
+            if let Some((node, way)) = self.plan.train.stages[stage].part {
+                let at = self.at(Some(place.index), self.plan.nodes[node].place, 0);
+                self.submit_total(at, &buffers.wide, node, way)?;
             }
             for (group, last) in self.plan.train.last_stage.iter().enumerate() {
                 if *last == Some(stage) {
@@ -88,6 +96,17 @@ impl Trainer {
             }
         }
         self.submit_metrics(place, buffers.partials, images.rows())
+    }
+
+    /// Refuses a batch that is too small for a layer that works on all of it.
+    fn check_least(&self, samples: usize) -> Result<(), NnError> {
+        let layers = self.plan.nodes.iter().filter_map(|node| node.layer.batch_wide());
+        let wanted = layers.map(|layer| layer.least_samples()).max().unwrap_or(0);
+        if samples < wanted {
+            let what = "samples of a batch that is normalised";
+            return Err(NnError::Batch { what, got: samples, wanted });
+        }
+        Ok(())
     }
 
     fn submit_stage(
@@ -121,14 +140,20 @@ impl Trainer {
                 let partial = buffers.partials.shard(shard);
                 (buffers.labels.shard(shard).read(), partial.overwrite())
             }),
+            stage
+                .wide
+                .iter()
+                .map(|&read| buffers.wide.read(read, shard).read())
+                .collect::<Vec<_>>(),
+            buffers.wide.part(stage, shard).map(|part| part.overwrite()),
         );
         let (plan, loss) = (Arc::clone(&self.plan), self.loss);
         self.at(Some(place.index), stage.layer, shard).task(stage.name).spawn(
             access,
-            move |(reads, changes, defines, space, of_loss)| {
+            move |(reads, changes, defines, space, of_loss, wide, part)| {
                 let (labels, partial) = of_loss.unzip();
-                let labels = labels.unwrap_or_default();
-                let handed = Handed { reads, changes, defines, space, labels };
+                let (labels, part) = (labels.unwrap_or_default(), part.unwrap_or_default());
+                let handed = Handed { reads, changes, defines, space, labels, wide, part };
                 let sums = plan.run(&plan.train.stages[index], loss, samples, handed)?;
                 if let Some(partial) = partial {
                     partial[0] = sums.into();
@@ -146,6 +171,7 @@ impl Trainer {
             Outside::Gradient(group) => buffers.gradients[group][shard].whole(),
             Outside::Parameters(group) => self.parameters.groups[group].whole(),
             Outside::Packed(node) => self.parameters.packed[node].expect("the layer packs"),
+            Outside::State(node) => self.parameters.states[node].expect("the layer learns"),
         }
     }
 }

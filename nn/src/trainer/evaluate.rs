@@ -78,6 +78,7 @@ impl Trainer {
         let buffer = |outside: &Outside| match *outside {
             Outside::Parameters(group) => self.parameters.groups[group].whole(),
             Outside::Packed(node) => self.parameters.packed[node].expect("the layer packs"),
+            Outside::State(node) => self.parameters.states[node].expect("the layer learns"),
             Outside::Buffer(_) | Outside::Gradient(_) => images.shard(shard),
         };
         let piece = PIECE.min(rows.len());
@@ -136,6 +137,8 @@ impl Plan {
             defines: Vec::new(),
             space,
             labels,
+            wide: Vec::new(),
+            part: &mut [],
         };
         Ok(self.run(stage, loss, samples, handed)?.into())
     }

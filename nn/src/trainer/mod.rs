@@ -24,6 +24,7 @@ mod metrics;
 mod parameters;
 mod plan;
 mod stage;
+mod wide;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -172,6 +173,19 @@ impl Trainer {
         let mut values = Vec::with_capacity(self.network.parameters_len());
         for group in &self.parameters.groups {
             values.extend_from_slice(&group.whole().acquire()?);
+        }
+        Ok(values)
+    }
+
+    /// What layers have learned from the batches otherwise than by gradients, in the order of
+    /// [`Network::states`]. Waits for the batches that were submitted.
+    ///
+    /// # Errors
+    /// An error of the runtime, when a task failed.
+    pub fn states(&self) -> Result<Vec<f32>, NnError> {
+        let mut values = Vec::new();
+        for state in self.parameters.states.iter().flatten() {
+            values.extend_from_slice(&state.acquire()?);
         }
         Ok(values)
     }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use millrace_arena::{Arena, Buffer, Sharded};
 
 use super::Place;
-use super::plan::{BLOCK, Plan};
+use super::plan::{BLOCK, Plan, PlanNode};
 use crate::guard::BadGradient;
+use crate::kernel::take;
 use crate::{NnError, Sgd};
 
 /// The parameters of a network, by group, and their packed form.
@@ -16,6 +17,8 @@ pub(super) struct Parameters {
     pub(super) groups: Vec<Sharded<f32>>,
     /// By node: the packed parameters, where the layer has such a form.
     pub(super) packed: Vec<Option<Buffer<f32>>>,
+    /// By node: what the layer has learned from batches, one kind after the other.
+    pub(super) states: Vec<Option<Buffer<f32>>>,
 }
 
 /// Memory for the values of a group, or for their gradient, cut into blocks that are updated by one
@@ -46,7 +49,8 @@ impl Parameters {
             plan.pack(index, &groups[group].whole().acquire()?, &mut buffer.acquire_mut()?);
             packed.push(Some(buffer));
         }
-        Ok(Self { groups, packed })
+        let states = plan.nodes.iter().map(|node| state(arena, node)).collect::<Result<_, _>>()?;
+        Ok(Self { groups, packed, states })
     }
 
     /// Submits the update of a group by the sum of `gradients`, one per shard of the batch, and the
@@ -94,6 +98,21 @@ impl Parameters {
         }
         Ok(())
     }
+}
+
+/// Memory for what a node learns from batches, with what it begins with.
+fn state(arena: &Arena, node: &PlanNode) -> Result<Option<Buffer<f32>>, NnError> {
+    let states = node.layer.state();
+    if states.is_empty() {
+        return Ok(None);
+    }
+    let buffer = arena.alloc::<f32>(states.iter().map(|state| state.len).sum())?;
+    let mut values = buffer.acquire_mut()?;
+    let mut rest = &mut values[..];
+    for state in states {
+        take(&mut rest, state.len).fill(state.initial as f32);
+    }
+    Ok(Some(buffer))
 }
 
 impl Plan {

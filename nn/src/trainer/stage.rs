@@ -1,14 +1,15 @@
 //! What the body of a stage's task does.
 
+use std::mem;
 use std::ops::Range;
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use smallvec::SmallVec;
 
-use super::plan::{BackwardStep, ForwardStep, NodeOperands, Operand};
+use super::plan::{BackwardStep, ForwardStep, NodeOperands, Operand, PartStep};
 use super::plan::{Plan, Stage, Step};
 use crate::kernel::take;
-use crate::layer::{Backward, Draw, Forward, Mode};
+use crate::layer::{Backward, Draw, Forward, Mode, Wide};
 use crate::{NnError, Partial, SoftmaxCrossEntropy};
 
 /// Slices of a layer's inputs or parameters; few layers have more.
@@ -23,6 +24,10 @@ pub(super) struct Handed<'a> {
     pub(super) space: &'a mut [f32],
     /// The labels of the samples, where the stage has the loss.
     pub(super) labels: &'a [u8],
+    /// What the stage reads in double precision.
+    pub(super) wide: Vec<&'a [f64]>,
+    /// The part of the shard, where the stage ends with it.
+    pub(super) part: &'a mut [f64],
 }
 
 /// Which samples a task works on, and what for.
@@ -42,12 +47,8 @@ impl Plan {
     /// Scratch that `stage` needs for `samples` samples.
     pub(super) fn space_len(&self, stage: &Stage, samples: usize) -> usize {
         let regions: usize = stage.regions.iter().map(|len| padded(len * samples)).sum();
-        let of_steps = stage.steps.iter().map(|step| match step {
-            Step::Forward(ForwardStep { node, .. }) | Step::Backward(BackwardStep { node, .. }) => {
-                self.nodes[*node].layer.scratch_len(samples)
-            }
-            Step::Loss { .. } | Step::Copy { .. } | Step::Add { .. } => 0,
-        });
+        let nodes = stage.steps.iter().filter_map(Step::node);
+        let of_steps = nodes.map(|node| self.nodes[node].layer.scratch_len(samples));
         regions + of_steps.max().unwrap_or(0)
     }
 
@@ -61,17 +62,19 @@ impl Plan {
         stage: &Stage,
         loss: SoftmaxCrossEntropy,
         samples: Samples,
-        handed: Handed<'_>,
+        mut handed: Handed<'_>,
     ) -> Result<Partial, NnError> {
         let Samples { count, first, batch, .. } = samples;
         let labels = handed.labels;
+        let (wide, part) = (mem::take(&mut handed.wide), mem::take(&mut handed.part));
         let (table, space) = Table::new(stage, count, handed);
-        let mut running = Running { plan: self, samples, table, space };
+        let mut running = Running { plan: self, samples, table, wide, space };
         let mut partial = Partial::default();
         for (step, own) in stage.steps.iter().zip(&stage.parameters) {
             match step {
                 Step::Forward(step) => running.forward(step, own),
                 Step::Backward(step) => running.backward(step, own),
+                Step::Part(step) => running.part(step, own, part),
                 Step::Loss { output, gradient: None } => {
                     partial = loss.forward(running.table.get(output, count), labels, first)?;
                 }
@@ -99,6 +102,7 @@ struct Running<'a, 'p> {
     plan: &'p Plan,
     samples: Samples,
     table: Table<'a>,
+    wide: Vec<&'a [f64]>,
     /// Scratch of the step.
     space: &'a mut [f32],
 }
@@ -112,6 +116,19 @@ impl Running<'_, '_> {
                 Mode::Train(Draw { layer, first: self.samples.first as u32, ..draw })
             }
             Mode::Evaluate => Mode::Evaluate,
+        }
+    }
+
+    fn part(&self, step: &PartStep<Operand>, own: &NodeOperands, part: &mut [f64]) {
+        let layer = self.plan.nodes[step.node].layer.batch_wide();
+        let layer = layer.expect("only such layers have parts");
+        let x = self.table.get(&step.x, self.samples.count);
+        match &step.dy {
+            None => layer.forward_part(x, part),
+            Some(dy) => {
+                let dy = self.table.get(dy, self.samples.count);
+                layer.backward_part(x, dy, wide(&self.wide, own).forward, part);
+            }
         }
     }
 
@@ -136,7 +153,7 @@ impl Running<'_, '_> {
         saved: &mut [f32],
     ) {
         let mode = self.mode(step.node);
-        let Self { plan, samples: Samples { count, .. }, table, space } = self;
+        let Self { plan, samples: Samples { count, .. }, table, wide: reads, space } = self;
         let (layer, count) = (&plan.nodes[step.node].layer, *count);
         let lens = layer.saved();
         let (saved, rest) = saved.split_at_mut(lens.values * count);
@@ -148,6 +165,8 @@ impl Running<'_, '_> {
             y: &mut y[..count * step.y.len],
             parameters: &table.parameters(own, plan.groups.ranges(step.node)),
             packed: own.packed.map_or(&[], |packed| table.all(packed)),
+            state: &table.state(own, &plan.states[step.node]),
+            wide: wide(reads, own),
             saved,
             saved_bytes: &mut cast_slice_mut(rest)[..lens.bytes * count],
             scratch: &mut space[..layer.scratch_len(count)],
@@ -182,7 +201,7 @@ impl Running<'_, '_> {
         gradient: &mut [f32],
     ) {
         let mode = self.mode(step.node);
-        let Self { plan, samples: Samples { count, .. }, table, space } = self;
+        let Self { plan, samples: Samples { count, .. }, table, wide: reads, space } = self;
         let (layer, count) = (&plan.nodes[step.node].layer, *count);
         let lens = layer.saved();
         let saved = step.saved.map_or(&[][..], |saved| table.get(&saved, count));
@@ -202,6 +221,7 @@ impl Running<'_, '_> {
             y: step.y.map_or(&[], |y| table.get(&y, count)),
             parameters: &table.parameters(own, ranges),
             packed: own.packed.map_or(&[], |packed| table.all(packed)),
+            wide: wide(reads, own),
             saved,
             saved_bytes: &cast_slice(rest)[..lens.bytes * count],
             dy: step.dy.map_or(&[], |dy| table.get(&dy, count)),
@@ -210,6 +230,13 @@ impl Running<'_, '_> {
             scratch: &mut space[..layer.scratch_len(count)],
         });
     }
+}
+
+/// What the batch came to, for the layer of a step.
+fn wide<'a>(reads: &[&'a [f64]], own: &NodeOperands) -> Wide<'a> {
+    let [forward, backward, part] =
+        own.wide.map(|place| place.map_or(&[][..], |place| reads[place]));
+    Wide { forward, backward, part }
 }
 
 /// The memory of a stage by operand. Whoever writes an operand takes it out meanwhile.
@@ -255,8 +282,20 @@ impl<'a> Table<'a> {
         ranges.iter().map(|range| &group[range.clone()]).collect()
     }
 
+    /// What a layer has learned from batches: so many values of each kind.
+    fn state(&self, own: &NodeOperands, lens: &[usize]) -> Few<&[f32]> {
+        let Some(state) = own.state else { return Few::new() };
+        let mut values = self.all(state);
+        let split = |&len: &usize| {
+            let (own, rest) = values.split_at(len);
+            values = rest;
+            own
+        };
+        lens.iter().map(split).collect()
+    }
+
     fn take(&mut self, at: usize) -> &'a mut [f32] {
-        match std::mem::replace(&mut self.places[at], Place::Taken) {
+        match mem::replace(&mut self.places[at], Place::Taken) {
             Place::Own(values) => values,
             Place::Shared(_) | Place::Taken => unreachable!("a step writes what is its own, once"),
         }

@@ -39,6 +39,22 @@ impl ByHand {
         Self { layers: layers.collect(), network: network.clone(), values: Vec::new() }
     }
 
+    /// What the layers have learned from batches otherwise than by gradients.
+    pub(crate) fn states(&self) -> Vec<f32> {
+        self.layers.iter().flat_map(|layer| layer.state().concat()).collect()
+    }
+
+    /// Gives the layers other parameters; what they have learned from batches stays.
+    pub(crate) fn set_parameters(&mut self, mut parameters: &[f32]) {
+        for layer in &mut self.layers {
+            layer.parameters_mut(|own| {
+                let (values, rest) = parameters.split_at(own.len());
+                own.copy_from_slice(values);
+                parameters = rest;
+            });
+        }
+    }
+
     /// The logits.
     pub(crate) fn forward(&mut self, mode: Mode, images: &[f32]) -> &[f32] {
         self.values = vec![channels_last(self.network.input(), images)];
@@ -83,17 +99,26 @@ fn value(source: Source) -> usize {
     }
 }
 
+/// What a training by hand comes to.
+pub(crate) struct Trained {
+    pub(crate) weights: Vec<f32>,
+    pub(crate) states: Vec<f32>,
+    pub(crate) metrics: Vec<EpochMetrics>,
+    /// The logits of all samples afterwards, evaluated.
+    pub(crate) logits: Vec<f32>,
+}
+
 /// Trains on the samples, the last batch smaller.
-pub(crate) fn train_by_hand(network: &Network) -> (Vec<f32>, Vec<EpochMetrics>) {
+pub(crate) fn train_by_hand(network: &Network) -> Trained {
     let (images, labels) = data();
     let (sgd, loss) = (Sgd::new(STEP).unwrap(), SoftmaxCrossEntropy { classes: CLASSES });
     let mut parameters = initial_values(network);
     let (mut metrics, mut index) = (Vec::new(), 0);
+    let mut by_hand = ByHand::new(network, &parameters);
     for epoch in 0..EPOCHS {
         let (mut batches, mut loss_sum, mut accuracy) = (0, 0.0, 0.0);
         let shards = images.chunks(BATCH * network.input().len()).zip(labels.chunks(BATCH));
         for (images, labels) in shards {
-            let mut by_hand = ByHand::new(network, &parameters);
             let draw = Draw { epoch, batch: index, ..Draw::default() };
             let logits = by_hand.forward(Mode::Train(draw), images);
             let (batch, mut dlogits) = (labels.len(), vec![f32::NAN; logits.len()]);
@@ -104,6 +129,7 @@ pub(crate) fn train_by_hand(network: &Network) -> (Vec<f32>, Vec<EpochMetrics>) 
             accuracy += f64::from(partial.correct) / batch as f64;
             let gradient = by_hand.backward(dlogits);
             sgd.update(&mut parameters, &[&gradient]).unwrap();
+            by_hand.set_parameters(&parameters);
         }
         let mean = |sum: f64| sum / batches as f64;
         metrics.push(EpochMetrics {
@@ -113,5 +139,6 @@ pub(crate) fn train_by_hand(network: &Network) -> (Vec<f32>, Vec<EpochMetrics>) 
             accuracy: mean(accuracy),
         });
     }
-    (parameters, metrics)
+    let logits = by_hand.forward(Mode::Evaluate, &images).to_vec();
+    Trained { weights: parameters, states: by_hand.states(), metrics, logits }
 }

@@ -4,7 +4,7 @@
 mod by_hand;
 mod layers;
 
-use by_hand::{ByHand, train_by_hand};
+use by_hand::{ByHand, Trained, train_by_hand};
 use layers::{Noise, Scale, Square, Sum};
 use millrace_arena::{Arena, Sharded};
 use millrace_nn::init::GnuRand;
@@ -97,6 +97,36 @@ fn flat() -> Network {
         .unwrap()
 }
 
+/// Batch normalisation of images and features, with a ReLU that it does or does not do itself, of
+/// the input and in branches.
+fn normalised() -> Network {
+    let conv2d = |filters| Conv2dConfig::new(filters, [3, 3]).padding(Padding::Same);
+    Network::builder(INPUT)
+        .batch_norm()
+        .conv2d(conv2d(4))
+        .named("stem")
+        .batch_norm()
+        .relu()
+        .conv2d(conv2d(4))
+        .batch_norm()
+        .named("left")
+        .after("stem")
+        .batch_norm()
+        .plus("left")
+        .relu()
+        .named("sum")
+        .conv2d(conv2d(2))
+        .concat(&["sum", "stem"])
+        .max_pool2d(MaxPool2dConfig::new([2, 2]))
+        .flatten()
+        .dense(DenseConfig::new(6))
+        .batch_norm()
+        .layer(Square { by_output: false })
+        .dense(DenseConfig::new(CLASSES))
+        .build()
+        .unwrap()
+}
+
 /// Images whose class is where they are bright.
 fn data() -> (Vec<f32>, Vec<u8>) {
     let len = INPUT.len();
@@ -135,13 +165,14 @@ fn sharded(
 
 struct Run {
     weights: Vec<f32>,
+    states: Vec<f32>,
     metrics: Vec<EpochMetrics>,
     evaluation: Evaluation,
 }
 
 impl Run {
     fn bits(&self) -> Vec<u32> {
-        self.weights.iter().map(|value| value.to_bits()).collect()
+        self.weights.iter().chain(&self.states).map(|value| value.to_bits()).collect()
     }
 }
 
@@ -189,14 +220,14 @@ fn train(network: &Network, way: Way) -> Run {
     metrics.push(trainer.epoch_metrics(EPOCHS - 1).unwrap());
     let (images, labels) = sharded(&dataset, 0, SAMPLES, 10);
     let evaluation = trainer.evaluate(images, labels).unwrap();
-    let weights = trainer.weights().unwrap();
+    let (weights, states) = (trainer.weights().unwrap(), trainer.states().unwrap());
     rt.wait().unwrap();
-    Run { weights, metrics, evaluation }
+    Run { weights, states, metrics, evaluation }
 }
 
 #[test]
 fn workers_depth_and_cuts_change_no_bit() {
-    for network in [network(), branches(), flat()] {
+    for network in [network(), branches(), flat(), normalised()] {
         let wanted = train(&network, Way::PLAIN);
         assert!(wanted.weights.iter().all(|value| value.is_finite()));
         let ways = [
@@ -222,9 +253,9 @@ fn workers_depth_and_cuts_change_no_bit() {
 
 #[test]
 fn one_shard_gives_the_bits_of_plain_code() {
-    for network in [network(), branches(), flat()] {
-        let (weights, metrics) = train_by_hand(&network);
-        let bits: Vec<u32> = weights.iter().map(|value| value.to_bits()).collect();
+    for network in [network(), branches(), flat(), normalised()] {
+        let Trained { weights, states, metrics, .. } = train_by_hand(&network);
+        let bits: Vec<u32> = weights.iter().chain(&states).map(|value| value.to_bits()).collect();
         for granularity in [Granularity::Automatic, Granularity::Flops(0)] {
             let run = train(&network, Way { workers: 2, depth: 2, shards: 1, granularity });
             assert_eq!(run.metrics, metrics);
@@ -235,13 +266,17 @@ fn one_shard_gives_the_bits_of_plain_code() {
 
 #[test]
 fn shards_change_roundings_only() {
-    for network in [network(), branches(), flat()] {
-        let (wanted, _) = train_by_hand(&network);
+    for network in [network(), branches(), flat(), normalised()] {
+        let Trained { weights: wanted, logits, .. } = train_by_hand(&network);
         for shards in 2..=BATCH {
             let run = train(&network, Way { workers: 2, depth: 2, shards, ..Way::PLAIN });
             for (got, wanted) in run.weights.iter().zip(&wanted) {
                 assert!((got - wanted).abs() < 1e-4, "{shards} shards: {got} {wanted}");
             }
+            // What was learned from batches is what the evaluation uses.
+            let loss = SoftmaxCrossEntropy { classes: CLASSES };
+            let wanted = loss.forward(&logits, &data().1, 0).unwrap().loss / SAMPLES as f64;
+            assert!((run.evaluation.loss - wanted).abs() < 1e-4, "{shards}: {wanted}");
         }
     }
 }
@@ -257,7 +292,7 @@ fn it_learns() {
 
 #[test]
 fn evaluation_equals_plain_code_for_any_shards() {
-    for network in [network(), branches(), flat()] {
+    for network in [network(), branches(), flat(), normalised()] {
         let rt = Runtime::builder().workers(2).build().unwrap();
         let (sgd, values) = (Sgd::new(STEP).unwrap(), initial_values(&network));
         let trainer = Trainer::new(&rt, network.clone(), &values, sgd).unwrap();
@@ -275,6 +310,23 @@ fn evaluation_equals_plain_code_for_any_shards() {
             assert_eq!(got.accuracy(), f64::from(wanted.correct) / SAMPLES as f64);
         }
     }
+}
+
+#[test]
+fn a_batch_too_small_to_be_normalised_is_refused() {
+    let rt = Runtime::builder().workers(0).build().unwrap();
+    let network = Network::builder(INPUT).flatten().batch_norm().dense(DenseConfig::new(CLASSES));
+    let network = network.build().unwrap();
+    let values = initial_values(&network);
+    let mut trainer = Trainer::new(&rt, network, &values, Sgd::new(STEP).unwrap()).unwrap();
+    let (dataset, arena) = (Arena::new(&rt, "dataset"), Arena::new(&rt, "batch"));
+    let place = BatchPlace { epoch: 0, index: 0 };
+    let (images, labels) = sharded(&dataset, 0, 1, 1);
+    let error = trainer.submit_batch(&arena, place, images, labels).unwrap_err();
+    assert_eq!(error.to_string(), "samples of a batch that is normalised: got 1, wanted 2");
+    let (images, labels) = sharded(&dataset, 0, 2, 2);
+    trainer.submit_batch(&arena, place, images, labels).unwrap();
+    assert!(trainer.states().unwrap().iter().all(|value| value.is_finite()));
 }
 
 #[test]

@@ -5,8 +5,8 @@ use super::steps::{BackwardStep, ForwardStep, PlanNode, Program, Step};
 
 /// How much of a shard one task does.
 ///
-/// The results have the same bits whatever is chosen; only time and memory differ. A cut costs a
-/// task, and the values that cross it leave scratch memory, which is likely in the cache, for the
+/// The results have the same bits whatever is chosen; only time and memory differ. Where a layer
+/// works on the whole batch there is always a cut. Each costs a task, and the values that cross it leave scratch memory, which is likely in the cache, for the
 /// batch arena.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Granularity {
@@ -35,7 +35,7 @@ pub(super) fn cuts(
     granularity: Granularity,
 ) -> Vec<usize> {
     let costs: Vec<u64> = program.steps.iter().map(|step| cost(step, nodes, program)).collect();
-    match granularity {
+    let mut cuts = match granularity {
         Granularity::Shard => Vec::new(),
         Granularity::Flops(least) => by_cost(&costs, least),
         Granularity::Automatic => {
@@ -49,7 +49,13 @@ pub(super) fn cuts(
             }
             cuts
         }
-    }
+    };
+    // All shards have to come here before any can go on.
+    let parts = program.steps.iter().enumerate();
+    cuts.extend(parts.filter(|(_, step)| matches!(step, Step::Part(_))).map(|(i, _)| i + 1));
+    cuts.sort_unstable();
+    cuts.dedup();
+    cuts
 }
 
 /// Cuts as soon as a stage has `least` to do. What is left at the end joins the last stage.
@@ -88,7 +94,7 @@ fn cost(step: &Step, nodes: &[PlanNode], program: &Program) -> u64 {
             let by_weights = u64::from(!layer.parameters().is_empty());
             (by_weights + u64::from(dx.iter().any(Option::is_some))) * layer.flops()
         }
-        Step::Loss { .. } | Step::Copy { .. } | Step::Add { .. } => 0,
+        Step::Part(_) | Step::Loss { .. } | Step::Copy { .. } | Step::Add { .. } => 0,
     };
     products + PER_VALUE * values
 }

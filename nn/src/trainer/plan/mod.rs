@@ -6,6 +6,7 @@
 mod cuts;
 mod groups;
 mod names;
+mod regions;
 mod stages;
 mod steps;
 
@@ -13,8 +14,9 @@ use std::sync::Arc;
 
 pub use cuts::Granularity;
 pub(super) use groups::{BLOCK, Groups};
-pub(super) use stages::{NodeOperands, Operand, Outside, Stage};
-pub(super) use steps::{BackwardStep, BufId, ForwardStep, IMAGES, PlanNode, Step};
+pub(super) use names::{Direction, of as task_name};
+pub(super) use stages::{NodeOperands, Operand, Outside, Stage, WideRead};
+pub(super) use steps::{BackwardStep, BufId, ForwardStep, IMAGES, PartStep, PlanNode, Step};
 
 use crate::layer::{Layer, ToChannelsLast};
 use crate::{Network, Shape, Source};
@@ -28,6 +30,8 @@ pub(super) struct Plan {
     /// Values of a sample of the images.
     pub(super) image_len: usize,
     pub(super) groups: Groups,
+    /// By node: how many values of each kind it learns from batches.
+    pub(super) states: Vec<Vec<usize>>,
     pub(super) train: Work,
     pub(super) evaluate: Work,
 }
@@ -56,7 +60,9 @@ impl Plan {
             Work::new(program, &nodes, &groups, &cuts)
         };
         let (train, evaluate) = (work(Goal::Train), work(Goal::Evaluate));
-        Self { nodes, image_len, groups, train, evaluate }
+        let lens = |node: &PlanNode| node.layer.state().iter().map(|state| state.len).collect();
+        let states = nodes.iter().map(lens).collect();
+        Self { nodes, image_len, groups, states, train, evaluate }
     }
 }
 
@@ -73,7 +79,10 @@ impl Work {
         let defined = stages.iter().flat_map(|stage| &stage.defines);
         let kept = defined.filter_map(|outside| match *outside {
             Outside::Buffer(buf) => Some((buf, program.lens[buf])),
-            Outside::Parameters(_) | Outside::Packed(_) | Outside::Gradient(_) => None,
+            Outside::Parameters(_)
+            | Outside::Packed(_)
+            | Outside::Gradient(_)
+            | Outside::State(_) => None,
         });
         Self { kept: kept.collect(), last_stage, stages }
     }
@@ -105,30 +114,45 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
-    use crate::check::Sum;
-    use crate::layer::{Conv2dConfig, DenseConfig, MaxPool2dConfig};
+    use crate::layer::{AddConfig, Conv2dConfig, DenseConfig, MaxPool2dConfig};
     use steps::Touch;
 
     fn branches() -> Network {
         Network::builder(Shape::image(2, 6, 6))
             .conv2d(Conv2dConfig::new(3, [3, 3]))
             .named("stem")
-            .join(Sum, &["stem"])
+            .join(AddConfig, &["stem"])
             .relu()
             .named("a")
             .max_pool2d(MaxPool2dConfig::new([1, 1]))
-            .join(Sum, &["a", "stem"])
+            .join(AddConfig, &["a", "stem"])
             .relu()
             .flatten()
             .dense(DenseConfig::new(4))
             .named("x")
-            .join(Sum, &["x"])
+            .join(AddConfig, &["x"])
             .named("twice")
             .after("x")
             // In place, after the sum has read it.
             .relu()
-            .join(Sum, &["twice"])
+            .join(AddConfig, &["twice"])
             .dense(DenseConfig::new(3))
+            .build()
+            .unwrap()
+    }
+
+    fn normalised() -> Network {
+        Network::builder(Shape::image(2, 6, 6))
+            .conv2d(Conv2dConfig::new(3, [3, 3]))
+            .batch_norm()
+            .relu()
+            .named("a")
+            .conv2d(Conv2dConfig::new(3, [1, 1]))
+            .batch_norm()
+            .plus("a")
+            .relu()
+            .flatten()
+            .dense(DenseConfig::new(4))
             .build()
             .unwrap()
     }
@@ -137,9 +161,15 @@ mod tests {
     /// defined twice, and nothing written that was handed out for reading.
     fn follow(work: &Work, nodes: &[PlanNode]) {
         let mut defined = HashSet::from([Outside::Buffer(IMAGES)]);
-        let given =
-            |outside: &Outside| matches!(outside, Outside::Parameters(_) | Outside::Packed(_));
+        let given = |outside: &Outside| {
+            matches!(outside, Outside::Parameters(_) | Outside::Packed(_) | Outside::State(_))
+        };
+        let mut wide = HashSet::new();
         for stage in &work.stages {
+            assert!(stage.wide.iter().all(|read| wide.contains(read)), "{stage:?}");
+            if let Some((node, way)) = stage.part {
+                wide.extend([WideRead::Total(node, way), WideRead::Part(node)]);
+            }
             for outside in stage.reads.iter().chain(&stage.changes) {
                 assert!(given(outside) || defined.contains(outside), "{outside:?}: {stage:?}");
             }
@@ -169,7 +199,7 @@ mod tests {
 
     #[test]
     fn every_cut_gives_stages_that_know_what_they_use() {
-        for network in [branches(), Network::n1(), Network::n2(), Network::n3()] {
+        for network in [branches(), normalised(), Network::n1(), Network::n2(), Network::n3()] {
             let mut counts = Vec::new();
             for granularity in [
                 Granularity::Flops(0),
@@ -186,7 +216,9 @@ mod tests {
                 counts.push(plan.train.stages.len());
             }
             assert!(counts.is_sorted_by(|a, b| a >= b), "{counts:?}");
-            assert_eq!(counts.last(), Some(&1));
+            // Each normalisation stops the shards once forward and once backward.
+            let wide = network.layers().iter().filter(|node| !node.states().is_empty()).count();
+            assert_eq!(counts.last(), Some(&(1 + 2 * wide)));
         }
     }
 
@@ -209,11 +241,20 @@ mod tests {
         let names: Vec<_> = plan.train.stages.iter().map(|stage| stage.name).collect();
         assert_eq!(
             names[..4],
-            ["to_channels_last.forward", "conv2d.forward", "sum.forward", "relu.forward"]
+            ["to_channels_last.forward", "conv2d.forward", "add.forward", "max_pool2d.forward"]
         );
         assert!(names.contains(&"loss") && names.contains(&"dense.backward"), "{names:?}");
         // The gradients by `stem`, `a` and `x` have three, two and three parts.
         assert_eq!(names.iter().filter(|name| **name == "add").count(), 2 + 1 + 2, "{names:?}");
+    }
+
+    #[test]
+    fn a_relu_runs_in_the_layer_before_where_that_can() {
+        let plan = Plan::new(&normalised(), Granularity::Flops(0));
+        let names: Vec<_> = plan.train.stages.iter().map(|stage| stage.name).collect();
+        assert!(!names.contains(&"relu.forward"), "{names:?}");
+        assert_eq!(names.iter().filter(|name| **name == "relu.backward").count(), 2);
+        assert_eq!(names.iter().filter(|name| **name == "batch_norm.part").count(), 4);
     }
 
     #[test]

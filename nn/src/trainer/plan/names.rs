@@ -4,11 +4,15 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Which way a task of one layer goes.
+/// What a task of one layer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Direction {
     Forward,
     Backward,
+    /// What one shard contributes to a whole batch.
+    Part,
+    /// What the parts of all shards come to.
+    Total,
 }
 
 /// The name of a task of one layer, such as `conv2d.forward`.
@@ -20,6 +24,8 @@ pub(crate) fn of(kind: &'static str, direction: Direction) -> &'static str {
         let direction = match direction {
             Direction::Forward => "forward",
             Direction::Backward => "backward",
+            Direction::Part => "part",
+            Direction::Total => "total",
         };
         format!("{kind}.{direction}").leak()
     })

@@ -3,11 +3,11 @@
 //! A buffer that only one stage uses is scratch of that stage; buffers that live at different times
 //! share their memory there. All others are in the arena of the batch.
 
-use std::ops::Range;
-
 use super::groups::Groups;
 use super::names::{self, Direction};
-use super::steps::{BackwardStep, BufId, ForwardStep, IMAGES, PlanNode, Program, Step, Touch};
+use super::regions::{lives, regions};
+use super::steps::{BufId, Goal, IMAGES, PlanNode, Program, Step, Touch};
+use crate::layer::Way;
 
 /// Something that a stage is handed, from outside of its scratch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -20,6 +20,17 @@ pub(crate) enum Outside {
     Packed(usize),
     /// The gradient by a group, of this shard.
     Gradient(usize),
+    /// What a node has learned from batches.
+    State(usize),
+}
+
+/// Something in double precision that a stage reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum WideRead {
+    /// What the parts of a node came to.
+    Total(usize, Way),
+    /// The backward part of this shard.
+    Part(usize),
 }
 
 /// What one task does with one shard.
@@ -41,6 +52,10 @@ pub(crate) struct Stage {
     pub(crate) defines: Vec<Outside>,
     /// Whether the loss is among the steps.
     pub(crate) has_loss: bool,
+    /// What it reads in double precision.
+    pub(crate) wide: Vec<WideRead>,
+    /// The node whose part of this shard is the last step.
+    pub(crate) part: Option<(usize, Way)>,
 }
 
 /// Where a buffer is among what a stage works on.
@@ -59,6 +74,10 @@ pub(crate) struct NodeOperands {
     pub(crate) packed: Option<usize>,
     /// The operand of the gradient by the group.
     pub(crate) gradient: Option<usize>,
+    pub(crate) state: Option<usize>,
+    /// Among what the stage reads in double precision: the total forward, the total backward, and
+    /// this shard's part backward.
+    pub(crate) wide: [Option<usize>; 3],
 }
 
 /// The stages of `program`, which is cut at `cuts`: each is the index of a stage's last step, plus
@@ -79,79 +98,12 @@ pub(crate) fn stages(
     for &end in cuts.iter().chain([&program.steps.len()]) {
         if start < end {
             let (regions, region_of) = regions(program, &lives, start..end, is_scratch);
-            let writer = Writer { nodes, groups, region_of, regions, lens: &program.lens };
+            let writer = Writer { program, nodes, groups, region_of, regions };
             stages.push(writer.stage(&program.steps[start..end], &mut defined));
         }
         start = end;
     }
     stages
-}
-
-/// By buffer: the steps from the first to the last that use it.
-fn lives(program: &Program) -> Vec<Range<usize>> {
-    let mut lives = vec![0..0; program.lens.len()];
-    for (index, step) in program.steps.iter().enumerate() {
-        step.touches(|buf, _| {
-            let life: &mut Range<usize> = &mut lives[buf];
-            if life.end == 0 {
-                life.start = index;
-            }
-            life.end = index + 1;
-        });
-    }
-    lives
-}
-
-/// Regions for the scratch buffers of the steps in `range`, and by buffer its region.
-fn regions(
-    program: &Program,
-    lives: &[Range<usize>],
-    range: Range<usize>,
-    is_scratch: impl Fn(BufId) -> bool,
-) -> (Vec<usize>, Vec<Option<usize>>) {
-    let mut sizes: Vec<usize> = Vec::new();
-    let mut region_of = vec![None; lives.len()];
-    let mut free: Vec<usize> = Vec::new();
-    for index in range {
-        let mut begun = Vec::new();
-        program.steps[index].touches(|buf, _| {
-            if lives[buf].start == index && is_scratch(buf) && !begun.contains(&buf) {
-                begun.push(buf);
-            }
-        });
-        for &buf in &begun {
-            let region = region_for(&mut sizes, &mut free, program.lens[buf]);
-            region_of[buf] = Some(region);
-        }
-        let mut ended = Vec::new();
-        program.steps[index].touches(|buf, _| {
-            if lives[buf].end == index + 1 && is_scratch(buf) && !ended.contains(&buf) {
-                ended.push(buf);
-            }
-        });
-        free.extend(ended.iter().filter_map(|&buf| region_of[buf]));
-    }
-    (sizes, region_of)
-}
-
-/// A region of at least `len`: of those that are free the smallest that is large enough, or else
-/// the largest, which grows, or else a new one.
-fn region_for(sizes: &mut Vec<usize>, free: &mut Vec<usize>, len: usize) -> usize {
-    let fit = |&place: &usize| {
-        let size = sizes[free[place]];
-        (size < len, if size < len { usize::MAX - size } else { size }, free[place])
-    };
-    match (0..free.len()).min_by_key(fit) {
-        Some(place) => {
-            let region = free.swap_remove(place);
-            sizes[region] = sizes[region].max(len);
-            region
-        }
-        None => {
-            sizes.push(len);
-            sizes.len() - 1
-        }
-    }
 }
 
 /// What a stage needs from outside, in the order in which its steps come to it, and how.
@@ -174,13 +126,12 @@ impl Needs {
 }
 
 struct Writer<'a> {
+    program: &'a Program,
     nodes: &'a [PlanNode],
     groups: &'a Groups,
     /// By buffer: its region, if it is scratch of this stage.
     region_of: Vec<Option<usize>>,
     regions: Vec<usize>,
-    /// By buffer: its values per sample.
-    lens: &'a [usize],
 }
 
 impl Writer<'_> {
@@ -197,13 +148,19 @@ impl Writer<'_> {
         };
         let name = |buf: BufId, _| {
             let at = self.region_of[buf].unwrap_or_else(|| operand(Outside::Buffer(buf)));
-            Operand { at, len: self.lens[buf] }
+            Operand { at, len: self.program.lens[buf] }
         };
-        let parameters = steps.iter().map(|step| self.parameters(step, &operand)).collect();
-        let layer = steps.iter().find_map(|step| self.node_of(step)).map_or(0, |node| node.place);
+        let mut wide = Vec::new();
+        let parameters =
+            steps.iter().map(|step| self.parameters(step, &operand, &mut wide)).collect();
+        let first = steps.iter().find_map(Step::node);
+        let part = match steps.last() {
+            Some(Step::Part(step)) => Some((step.node, step.way())),
+            _ => None,
+        };
         Stage {
             name: self.name(steps),
-            layer,
+            layer: first.map_or(0, |node| self.nodes[node].place),
             steps: steps.iter().map(|step| step.map(name)).collect(),
             parameters,
             regions: self.regions.clone(),
@@ -211,6 +168,8 @@ impl Writer<'_> {
             changes,
             defines,
             has_loss: steps.iter().any(|step| matches!(step, Step::Loss { .. })),
+            wide,
+            part,
         }
     }
 
@@ -222,15 +181,14 @@ impl Writer<'_> {
                     needs.add(Outside::Buffer(buf), how);
                 }
             });
-            let (Step::Forward(ForwardStep { node, .. })
-            | Step::Backward(BackwardStep { node, .. })) = step
-            else {
-                continue;
-            };
-            let Some(group) = self.groups.of_node(*node) else { continue };
+            let Some(node) = step.node() else { continue };
+            if self.reads_state(step) {
+                needs.add(Outside::State(node), Touch::Read);
+            }
+            let Some(group) = self.group(step) else { continue };
             needs.add(Outside::Parameters(group), Touch::Read);
-            if self.nodes[*node].layer.packed_len() > 0 {
-                needs.add(Outside::Packed(*node), Touch::Read);
+            if self.nodes[node].layer.packed_len() > 0 {
+                needs.add(Outside::Packed(node), Touch::Read);
             }
             if matches!(step, Step::Backward(_)) {
                 let begun = std::mem::replace(&mut defined[group], true);
@@ -241,29 +199,55 @@ impl Writer<'_> {
         needs
     }
 
-    fn parameters(&self, step: &Step, operand: &impl Fn(Outside) -> usize) -> NodeOperands {
-        let (node, backward) = match step {
-            Step::Forward(step) => (step.node, false),
-            Step::Backward(step) => (step.node, true),
-            Step::Loss { .. } | Step::Copy { .. } | Step::Add { .. } => {
-                return NodeOperands::default();
-            }
+    /// The group of the parameters that a step uses.
+    fn group(&self, step: &Step) -> Option<usize> {
+        let uses = !matches!(step, Step::Part(_));
+        step.node().filter(|_| uses).and_then(|node| self.groups.of_node(node))
+    }
+
+    /// Whether a step uses what its layer has learned from batches.
+    fn reads_state(&self, step: &Step) -> bool {
+        let learns = |node: usize| !self.nodes[node].layer.state().is_empty();
+        self.program.goal == Goal::Evaluate && step.node().is_some_and(learns)
+    }
+
+    fn parameters(
+        &self,
+        step: &Step,
+        operand: &impl Fn(Outside) -> usize,
+        wide: &mut Vec<WideRead>,
+    ) -> NodeOperands {
+        let Some(node) = step.node() else { return NodeOperands::default() };
+        let group = self.group(step);
+        let packs = group.is_some() && self.nodes[node].layer.packed_len() > 0;
+        let gradient = group.filter(|_| matches!(step, Step::Backward(_)));
+        let mut place = |read| {
+            let known = wide.iter().position(|other| *other == read);
+            known.unwrap_or_else(|| {
+                wide.push(read);
+                wide.len() - 1
+            })
         };
-        let Some(group) = self.groups.of_node(node) else { return NodeOperands::default() };
-        let packs = self.nodes[node].layer.packed_len() > 0;
         NodeOperands {
-            group: Some(operand(Outside::Parameters(group))),
+            group: group.map(|group| operand(Outside::Parameters(group))),
             packed: packs.then(|| operand(Outside::Packed(node))),
-            gradient: backward.then(|| operand(Outside::Gradient(group))),
+            gradient: gradient.map(|group| operand(Outside::Gradient(group))),
+            state: self.reads_state(step).then(|| operand(Outside::State(node))),
+            wide: self.wide_reads(step, node).map(|read| read.map(&mut place)),
         }
     }
 
-    fn node_of(&self, step: &Step) -> Option<&PlanNode> {
+    /// What a step reads in double precision: the total forward, the total backward, and the part
+    /// of its shard backward.
+    fn wide_reads(&self, step: &Step, node: usize) -> [Option<WideRead>; 3] {
+        let is_wide = self.nodes[node].layer.batch_wide().is_some();
+        let [forward, backward] =
+            [Way::Forward, Way::Backward].map(|way| WideRead::Total(node, way));
         match step {
-            Step::Forward(ForwardStep { node, .. }) | Step::Backward(BackwardStep { node, .. }) => {
-                Some(&self.nodes[*node])
-            }
-            Step::Loss { .. } | Step::Copy { .. } | Step::Add { .. } => None,
+            _ if !is_wide || self.program.goal == Goal::Evaluate => [None; 3],
+            Step::Part(step) if step.way() == Way::Forward => [None; 3],
+            Step::Backward(_) => [Some(forward), Some(backward), Some(WideRead::Part(node))],
+            _ => [Some(forward), None, None],
         }
     }
 
@@ -272,33 +256,19 @@ impl Writer<'_> {
         let forward = steps.iter().filter(|step| matches!(step, Step::Forward(_))).count();
         let backward = steps.iter().filter(|step| matches!(step, Step::Backward(_))).count();
         let has_loss = steps.iter().any(|step| matches!(step, Step::Loss { .. }));
-        let kind =
-            || steps.iter().find_map(|step| self.node_of(step)).map(|node| node.layer.kind());
+        let node = steps.iter().find_map(Step::node);
+        let kind = node.map_or("", |node| self.nodes[node].layer.kind());
         match (forward, has_loss, backward) {
             (0, true, 0) => "loss",
+            (0, false, 0) if node.is_some() => names::of(kind, Direction::Part),
             (0, false, 0) => "add",
-            (1, false, 0) => names::of(kind().unwrap_or_default(), Direction::Forward),
-            (0, false, 1) => names::of(kind().unwrap_or_default(), Direction::Backward),
+            (1, false, 0) => names::of(kind, Direction::Forward),
+            (0, false, 1) => names::of(kind, Direction::Backward),
             (_, false, 0) => "forward",
             (0, false, _) => "backward",
             (_, true, 0) => "forward and loss",
             (0, true, _) => "loss and backward",
             _ => "train",
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_region_is_used_again_where_it_fits_best() {
-        let (mut sizes, mut free) = (vec![5, 20, 10], vec![0, 1, 2]);
-        assert_eq!(region_for(&mut sizes, &mut free, 8), 2);
-        assert_eq!(region_for(&mut sizes, &mut free, 30), 1);
-        assert_eq!(region_for(&mut sizes, &mut free, 1), 0);
-        assert_eq!(region_for(&mut sizes, &mut free, 3), 3);
-        assert_eq!((sizes, free), (vec![5, 30, 10, 3], vec![]));
     }
 }

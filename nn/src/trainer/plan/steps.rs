@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::layer::Layer;
+use crate::layer::{Layer, Way};
 
 /// Index of a buffer.
 pub(crate) type BufId = usize;
@@ -28,6 +28,8 @@ pub(crate) struct PlanNode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step<B = BufId> {
     Forward(ForwardStep<B>),
+    /// What a shard contributes to what its layer makes of the whole batch.
+    Part(PartStep<B>),
     /// The loss, and the gradient by the output where one is wanted.
     Loss {
         output: B,
@@ -57,6 +59,23 @@ pub(crate) struct ForwardStep<B = BufId> {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PartStep<B = BufId> {
+    pub(crate) node: usize,
+    pub(crate) x: B,
+    /// Only on the way back.
+    pub(crate) dy: Option<B>,
+}
+
+impl<B> PartStep<B> {
+    pub(crate) const fn way(&self) -> Way {
+        match self.dy {
+            None => Way::Forward,
+            Some(_) => Way::Backward,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BackwardStep<B = BufId> {
     pub(crate) node: usize,
     /// Nothing if the layer does not use them.
@@ -80,6 +99,16 @@ pub(crate) enum Touch {
 }
 
 impl<A: Copy> Step<A> {
+    /// The node whose layer the step calls.
+    pub(crate) const fn node(&self) -> Option<usize> {
+        match self {
+            Self::Forward(ForwardStep { node, .. })
+            | Self::Part(PartStep { node, .. })
+            | Self::Backward(BackwardStep { node, .. }) => Some(*node),
+            Self::Loss { .. } | Self::Copy { .. } | Self::Add { .. } => None,
+        }
+    }
+
     /// Calls `touch` for each buffer that the step uses.
     pub(crate) fn touches(&self, touch: impl FnMut(A, Touch)) {
         self.map(touch);
@@ -94,6 +123,11 @@ impl<A: Copy> Step<A> {
                 saved: step.saved.map(|buf| name(buf, Touch::Define)),
                 y: name(step.y, if step.x.is_empty() { Touch::Change } else { Touch::Define }),
                 relu: step.relu,
+            }),
+            Self::Part(step) => Step::Part(PartStep {
+                node: step.node,
+                x: name(step.x, Touch::Read),
+                dy: step.dy.map(|buf| name(buf, Touch::Read)),
             }),
             Self::Loss { output, gradient } => Step::Loss {
                 output: name(*output, Touch::Read),
@@ -124,6 +158,7 @@ impl<A: Copy> BackwardStep<A> {
 /// The steps of a shard, and the values per sample of each buffer that they use.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
+    pub(crate) goal: Goal,
     pub(crate) steps: Vec<Step>,
     pub(crate) lens: Vec<usize>,
 }
@@ -240,6 +275,9 @@ impl Writer<'_> {
             }
             y
         };
+        if self.training && layer.batch_wide().is_some() {
+            self.steps.push(Step::Part(PartStep { node, x: x[0], dy: None }));
+        }
         let saved = saved_words(&**layer);
         let saved = (saved > 0).then(|| self.buffer(saved));
         let x = if in_place { Vec::new() } else { x };
@@ -254,7 +292,7 @@ impl Writer<'_> {
         let output = self.bufs[last];
         if !self.training {
             self.steps.push(Step::Loss { output, gradient: None });
-            return Program { steps: self.steps, lens: self.lens };
+            return Program { goal: Goal::Evaluate, steps: self.steps, lens: self.lens };
         }
         let gradient = self.buffer(self.lens[output]);
         self.steps.push(Step::Loss { output, gradient: Some(gradient) });
@@ -268,7 +306,7 @@ impl Writer<'_> {
                 self.backward(node, gradient, &wants, &mut gradients);
             }
         }
-        Program { steps: self.steps, lens: self.lens }
+        Program { goal: Goal::Train, steps: self.steps, lens: self.lens }
     }
 
     /// By value: whether the gradient by it is wanted.
@@ -313,6 +351,10 @@ impl Writer<'_> {
                 }
                 part
             }));
+        }
+        if layer.batch_wide().is_some() {
+            let x = self.bufs[inputs[0]];
+            self.steps.push(Step::Part(PartStep { node, x, dy: Some(gradient) }));
         }
         let step = self.backward_step(node, Some(gradient), dx);
         self.steps.push(step);
