@@ -1,8 +1,12 @@
 //! Values and gradients of single layers against those of PyTorch, kept in `fixtures/`.
 
-use millrace_nn::layer::{Conv2dConfig, DenseConfig, MaxPool2dConfig, Padding, Relu};
+use millrace_nn::layer::{
+    Activation, Alone, AveragePool2dConfig, Conv2dConfig, DenseConfig, Layer, MaxPool2dConfig,
+    Mode, Padding, Relu,
+};
 use millrace_nn::{Element, Shape, SoftmaxCrossEntropy};
 use serde_json::Value;
+use std::sync::Arc;
 
 fn cases(file: &str) -> Vec<Value> {
     let path = format!("{}/tests/fixtures/{file}", env!("CARGO_MANIFEST_DIR"));
@@ -119,6 +123,44 @@ fn relu<E: Element>() {
     }
 }
 
+fn activation<E: Element>() {
+    for case in cases("activation.json") {
+        let activation = match case["kind"].as_str().unwrap() {
+            "leaky_relu" => Activation::LeakyRelu { slope: 0.125 },
+            "sigmoid" => Activation::Sigmoid,
+            "tanh" => Activation::Tanh,
+            "gelu" => Activation::Gelu,
+            "gelu_tanh" => Activation::GeluTanh,
+            other => panic!("{other}"),
+        };
+        let x = numbers::<E>(&case, "x");
+        let shape = Shape::Features(x.len());
+        let layer = activation.build("activation", shape).unwrap();
+        let mut layer = Alone::new(Arc::new(layer), &[shape], Vec::new());
+        same(&case, "y", &layer.forward(Mode::train(0), &[&x]));
+        same(&case, "dx", &layer.backward(&numbers::<E>(&case, "dy")).x[0]);
+    }
+}
+
+fn average_pool2d<E: Element>() {
+    for case in cases("average_pool2d.json") {
+        let [channels, height, width] = sizes(&case, "input");
+        let config = if case["window"].is_null() {
+            AveragePool2dConfig::global()
+        } else {
+            AveragePool2dConfig::new(sizes(&case, "window")).stride(sizes(&case, "stride"))
+        };
+        let input = Shape::image(channels, height, width);
+        let layer = Arc::new(config.build("average_pool2d", input).unwrap());
+        let output = Layer::<E>::output(&*layer);
+        let x = channels_last(&numbers::<E>(&case, "x"), channels, height * width);
+        let dy = channels_last(&numbers::<E>(&case, "dy"), channels, output.len() / channels);
+        let mut layer = Alone::new(layer, &[input], Vec::new());
+        same_planes(&case, "y", &layer.forward(Mode::train(0), &[&x]), output);
+        same_planes(&case, "dx", &layer.backward(&dy).x[0], input);
+    }
+}
+
 fn dense<E: Element>() {
     for case in cases("dense.json") {
         let (inputs, outputs) = (size(&case["inputs"]), size(&case["outputs"]));
@@ -160,4 +202,4 @@ macro_rules! in_both_precisions {
     };
 }
 
-in_both_precisions!(conv2d max_pool2d relu dense softmax_cross_entropy);
+in_both_precisions!(conv2d max_pool2d relu activation average_pool2d dense softmax_cross_entropy);

@@ -72,13 +72,16 @@
 //! assert_eq!(square.backward(&[1.0, 1.0, 0.5]).x, [[2.0, 4.0, -3.0]]);
 //! ```
 
+mod activation;
 mod add;
 mod alone;
+mod average_pool2d;
 mod batch_norm;
 mod concat;
 mod config;
 mod conv2d;
 mod dense;
+mod dropout;
 mod flatten;
 mod io;
 mod max_pool2d;
@@ -89,13 +92,16 @@ mod wide;
 
 use std::fmt::Debug;
 
+pub use activation::{Activate, Activation};
 pub use add::{Add, AddConfig};
 pub use alone::{Alone, Gradients};
+pub use average_pool2d::{AveragePool2d, AveragePool2dConfig};
 pub use batch_norm::{BatchNorm, BatchNormConfig};
 pub use concat::{Concat, ConcatConfig};
 pub use config::{Config, FlattenConfig, ReluConfig, one_input};
 pub use conv2d::{Conv2d, Conv2dConfig, Padding};
 pub use dense::{Dense, DenseConfig};
+pub use dropout::{Dropout, DropoutConfig};
 pub use flatten::{Flatten, flatten};
 pub use io::{Backward, Draw, Forward, Mode, Saved, Uses};
 pub use max_pool2d::{MaxPool2d, MaxPool2dConfig};

@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use super::{Network, Node, Source};
 use crate::layer::{
-    AddConfig, BatchNormConfig, ConcatConfig, Config, Conv2dConfig, DenseConfig, FlattenConfig,
-    MaxPool2dConfig, Parameter, ReluConfig,
+    Activation, AddConfig, AveragePool2dConfig, BatchNormConfig, ConcatConfig, Config,
+    Conv2dConfig, DenseConfig, DropoutConfig, FlattenConfig, MaxPool2dConfig, Parameter,
+    ReluConfig,
 };
 use crate::{NnError, Shape};
 
@@ -106,6 +107,21 @@ impl NetworkBuilder {
     /// Adds a maximum pooling.
     pub fn max_pool2d(self, config: MaxPool2dConfig) -> Self {
         self.layer(config)
+    }
+
+    /// Adds an average pooling, of windows or of the whole image.
+    pub fn average_pool2d(self, config: AveragePool2dConfig) -> Self {
+        self.layer(config)
+    }
+
+    /// Adds a function of single values other than the rectified linear unit.
+    pub fn activation(self, activation: Activation) -> Self {
+        self.layer(activation)
+    }
+
+    /// Adds a dropout that leaves out each value with probability `rate`.
+    pub fn dropout(self, rate: f64) -> Self {
+        self.layer(DropoutConfig::new(rate))
     }
 
     /// Takes the values of an image as features from here on.

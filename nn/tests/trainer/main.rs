@@ -8,7 +8,9 @@ use by_hand::{ByHand, Trained, train_by_hand};
 use layers::{Noise, Scale, Square, Sum};
 use millrace_arena::{Arena, Sharded};
 use millrace_nn::init::GnuRand;
-use millrace_nn::layer::{Conv2dConfig, DenseConfig, MaxPool2dConfig, Mode, Padding};
+use millrace_nn::layer::{
+    Activation, AveragePool2dConfig, Conv2dConfig, DenseConfig, MaxPool2dConfig, Mode, Padding,
+};
 use millrace_nn::{
     BatchPlace, EpochMetrics, Evaluation, Granularity, Network, NetworkBuilder, NnError, Sgd,
     Shape, SoftmaxCrossEntropy, Trainer, TrainerConfig, init,
@@ -127,6 +129,25 @@ fn normalised() -> Network {
         .unwrap()
 }
 
+/// Smooth activations, average pooling by window and of whole planes, and dropout.
+fn smooth() -> Network {
+    Network::builder(INPUT)
+        .conv2d(Conv2dConfig::new(4, [3, 3]).padding(Padding::Same))
+        .activation(Activation::Gelu)
+        .average_pool2d(AveragePool2dConfig::new([2, 2]))
+        .dropout(0.25)
+        .conv2d(Conv2dConfig::new(6, [3, 3]).padding(Padding::Same))
+        .activation(Activation::LeakyRelu { slope: 0.1 })
+        .average_pool2d(AveragePool2dConfig::global())
+        .flatten()
+        .dense(DenseConfig::new(8))
+        .activation(Activation::Tanh)
+        .dropout(0.5)
+        .dense(DenseConfig::new(CLASSES))
+        .build()
+        .unwrap()
+}
+
 /// Images whose class is where they are bright.
 fn data() -> (Vec<f32>, Vec<u8>) {
     let len = INPUT.len();
@@ -227,7 +248,7 @@ fn train(network: &Network, way: Way) -> Run {
 
 #[test]
 fn workers_depth_and_cuts_change_no_bit() {
-    for network in [network(), branches(), flat(), normalised()] {
+    for network in [network(), branches(), flat(), normalised(), smooth()] {
         let wanted = train(&network, Way::PLAIN);
         assert!(wanted.weights.iter().all(|value| value.is_finite()));
         let ways = [
@@ -253,7 +274,7 @@ fn workers_depth_and_cuts_change_no_bit() {
 
 #[test]
 fn one_shard_gives_the_bits_of_plain_code() {
-    for network in [network(), branches(), flat(), normalised()] {
+    for network in [network(), branches(), flat(), normalised(), smooth()] {
         let Trained { weights, states, metrics, .. } = train_by_hand(&network);
         let bits: Vec<u32> = weights.iter().chain(&states).map(|value| value.to_bits()).collect();
         for granularity in [Granularity::Automatic, Granularity::Flops(0)] {
@@ -266,7 +287,7 @@ fn one_shard_gives_the_bits_of_plain_code() {
 
 #[test]
 fn shards_change_roundings_only() {
-    for network in [network(), branches(), flat(), normalised()] {
+    for network in [network(), branches(), flat(), normalised(), smooth()] {
         let Trained { weights: wanted, logits, .. } = train_by_hand(&network);
         for shards in 2..=BATCH {
             let run = train(&network, Way { workers: 2, depth: 2, shards, ..Way::PLAIN });
@@ -292,7 +313,7 @@ fn it_learns() {
 
 #[test]
 fn evaluation_equals_plain_code_for_any_shards() {
-    for network in [network(), branches(), flat(), normalised()] {
+    for network in [network(), branches(), flat(), normalised(), smooth()] {
         let rt = Runtime::builder().workers(2).build().unwrap();
         let (sgd, values) = (Sgd::new(STEP).unwrap(), initial_values(&network));
         let trainer = Trainer::new(&rt, network.clone(), &values, sgd).unwrap();
