@@ -35,6 +35,7 @@
 
 #[cfg(test)]
 mod check;
+pub mod checkpoint;
 mod element;
 mod error;
 mod gemm;
@@ -43,6 +44,7 @@ pub mod init;
 mod kernel;
 pub mod layer;
 mod loss;
+pub mod metrics;
 mod network;
 mod optimiser;
 mod schedule;

@@ -7,7 +7,6 @@ use crate::Element;
 /// What the body of a kernel may know about the vector unit it is compiled for.
 pub(crate) trait Unit {
     /// `a * b + c`, rounded once if the unit can do that fast, else twice.
-    #[allow(dead_code, reason = "not every layer multiplies")]
     fn mul_add<E: Element>(a: E, b: E, c: E) -> E;
 }
 

@@ -1,4 +1,4 @@
-//! Initial values of parameters.
+//! The generator of the C library, to begin where programs that use it begin.
 
 /// The generator of the C library of GNU systems: what `srand(seed)` and `rand()` give there.
 ///
