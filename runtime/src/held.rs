@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::panic::Location;
 use std::time::Duration;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use crate::access::Access;
 use crate::claims::{Claim, Claims};
@@ -228,17 +228,9 @@ impl Inner {
 
     /// Ends a granted guard and lets go what waits for it.
     pub(crate) fn end_guard(&self, guard: u32) {
-        let slot = self.table.slot(guard);
-        if slot.cancelled_by().is_some() {
-            self.end_guards(smallvec![guard]);
-        } else {
-            let mut ready = SmallVec::new();
-            self.table.end_at(slot, None, |successor, _| ready.push(successor));
-            self.free_guard(guard);
-            if !ready.is_empty() {
-                let abandoned = self.let_go(&mut ready);
-                self.end_guards(abandoned);
-            }
+        let abandoned = self.end_one_guard(guard);
+        if !abandoned.is_empty() {
+            self.end_guards(abandoned);
         }
         if self.workers() == 0 && !in_task_body() {
             self.run_inline();
@@ -247,17 +239,22 @@ impl Inner {
 
     /// Ends granted guards, and all abandoned ones that this lets go.
     pub(crate) fn end_guards(&self, mut guards: SmallVec<[u32; 8]>) {
-        let mut ready = SmallVec::new();
         while let Some(guard) = guards.pop() {
-            let slot = self.table.slot(guard);
-            let blame = slot.cancelled_by();
-            if let Some(blame) = blame {
-                self.submitter().spoil(self, self.table.current(guard), None, blame);
-            }
-            self.table.end(guard, blame, |successor, _| ready.push(successor));
-            self.table.free(&[guard]);
-            guards.extend(self.let_go(&mut ready));
+            guards.extend(self.end_one_guard(guard));
         }
+    }
+
+    /// Ends a granted guard; returns those that this lets go and nobody waits for any more.
+    fn end_one_guard(&self, guard: u32) -> SmallVec<[u32; 8]> {
+        let slot = self.table.slot(guard);
+        let blame = slot.cancelled_by();
+        if let Some(blame) = blame {
+            self.submitter().spoil(self, self.table.current(guard), None, blame);
+        }
+        let mut ready = SmallVec::new();
+        self.table.end_at(slot, blame, |successor, _| ready.push(successor));
+        self.free_guard(guard);
+        if ready.is_empty() { SmallVec::new() } else { self.let_go(&ready) }
     }
 
     /// Gives back the slot of a guard that has ended; for the next one, if nobody submits just now:
@@ -271,9 +268,9 @@ impl Inner {
 
     /// Queues the tasks among `ready`, which the end of a guard has let go, and grants the guards;
     /// returns those that nobody waits for any more.
-    fn let_go(&self, ready: &mut SmallVec<[u32; 8]>) -> SmallVec<[u32; 8]> {
+    fn let_go(&self, ready: &SmallVec<[u32; 8]>) -> SmallVec<[u32; 8]> {
         let mut abandoned = SmallVec::new();
-        for successor in ready.drain(..).rev() {
+        for &successor in ready.iter().rev() {
             let its = self.table.slot(successor);
             if !its.is_guard() {
                 self.note_ready(its, self.time_if_taken());

@@ -15,9 +15,11 @@
 //! 1. *Submission* (under the submission lock) sets `pending` to the number of predecessors, and
 //!    hangs one edge into the list of each by compare-exchange on `head`. That fails when the
 //!    generation has moved on: the predecessor has ended, no edge is needed.
-//! 2. It then subtracts the number of those that failed. If that leaves zero, the task is ready
-//!    and the submitter queues it. If none failed, the last exchange was the last touch: the
-//!    task may have run by now.
+//!    A predecessor may be found twice: then the last edge that was hung into its list is the
+//!    task's, for nobody else adds edges meanwhile, and stays the only one.
+//! 2. It then subtracts the number of those that have no edge of their own. If that leaves zero,
+//!    the task is ready and the submitter queues it. If there are none such, the last exchange was
+//!    the last touch: the task may have run by now.
 //! 3. *Completion* swaps `head` to (generation + 1, no edges). From then on no edge can be
 //!    added. It walks the list it took and subtracts one from each successor's `pending`; who
 //!    reaches zero queues that successor. So a task is queued exactly once.
