@@ -109,6 +109,7 @@ mod tests {
     #[test]
     fn medians_of_odd_and_even_numbers() {
         assert_eq!(median(&[3.0, 1.0, 2.0]), (2.0, 1.0, 3.0));
+        assert_eq!(median(&[4.0, 1.0]), (2.5, 1.0, 4.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), (2.5, 1.0, 4.0));
         assert!(median(&[]).0.is_nan());
     }

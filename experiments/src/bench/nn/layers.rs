@@ -6,8 +6,9 @@ use millrace_nn::Network;
 use millrace_nn::layer::{Backward, Forward, Layer};
 
 use super::net::Net;
+use super::peak;
 use super::rows::{LayerRow, render_layers};
-use super::{median, peak};
+use crate::bench::rows::median;
 use crate::bench::{print, stopped};
 use crate::failure::Failure;
 use crate::interrupt;
@@ -81,7 +82,7 @@ fn time(rounds: u32, seconds: f64, mut call: impl FnMut()) -> f64 {
         }
         begin.elapsed().as_secs_f64() / f64::from(calls)
     };
-    median((0..rounds).map(round))
+    median(&(0..rounds).map(round).collect::<Vec<_>>()).0
 }
 
 /// A layer with all that its computations need.

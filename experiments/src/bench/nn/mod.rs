@@ -114,24 +114,3 @@ fn cases(options: &BenchNnOptions) -> Vec<Case> {
     }
     cases
 }
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => f64::NAN,
-        len => (values[(len - 1) / 2] + values[len / 2]) / 2.0,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_median_is_in_the_middle() {
-        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
-        assert_eq!(median([4.0, 1.0].into_iter()), 2.5);
-        assert!(median([].into_iter()).is_nan());
-    }
-}

@@ -6,7 +6,8 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
 use super::net::Net;
-use super::{Case, Rounds, median};
+use super::{Case, Rounds};
+use crate::bench::rows::median;
 
 /// How fast a network was trained with one batch size and number of workers.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -38,13 +39,14 @@ pub struct NnRow {
 impl NnRow {
     pub(super) fn new(case: &Case, rounds: &Rounds, peak: f64) -> Self {
         let Case { net, batch, workers } = *case;
-        let images_per_s = median(rounds.ours.iter().map(|ours| ours.images_per_s));
+        let rates: Vec<f64> = rounds.ours.iter().map(|ours| ours.images_per_s).collect();
+        let images_per_s = median(&rates).0;
         let gflops = images_per_s * net.network().flops() as f64 * 1e-9;
         let rss = rounds.ours.iter().map(|ours| ours.rss).max().flatten();
         let peers: BTreeMap<String, f64> = rounds
             .peers
             .iter()
-            .map(|(mode, rates)| (mode.name().to_owned(), median(rates.iter().copied())))
+            .map(|(mode, rates)| (mode.name().to_owned(), median(rates).0))
             .collect();
         let best = peers.iter().max_by(|a, b| a.1.total_cmp(b.1));
         Self {
