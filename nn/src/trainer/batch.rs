@@ -169,9 +169,7 @@ impl Trainer {
         match outside {
             Outside::Buffer(buf) => kept(&buffers.kept, buf).shard(shard),
             Outside::Gradient(group) => buffers.gradients[group][shard].whole(),
-            Outside::Parameters(group) => self.parameters.groups[group].whole(),
-            Outside::Packed(node) => self.parameters.packed[node].expect("the layer packs"),
-            Outside::State(node) => self.parameters.states[node].expect("the layer learns"),
+            _ => self.parameters.buffer(outside).expect("all else outlives a batch"),
         }
     }
 }

@@ -75,11 +75,8 @@ impl Trainer {
     ) -> Result<(), NnError> {
         let (rows, batch) = (images.shard_rows(shard), images.rows());
         let stage = self.plan.evaluation();
-        let buffer = |outside: &Outside| match *outside {
-            Outside::Parameters(group) => self.parameters.groups[group].whole(),
-            Outside::Packed(node) => self.parameters.packed[node].expect("the layer packs"),
-            Outside::State(node) => self.parameters.states[node].expect("the layer learns"),
-            Outside::Buffer(_) | Outside::Gradient(_) => images.shard(shard),
+        let buffer = |outside: &Outside| {
+            self.parameters.buffer(*outside).unwrap_or_else(|| images.shard(shard))
         };
         let piece = PIECE.min(rows.len());
         // Of the two sizes of pieces either may need more, if only in principle.

@@ -6,6 +6,7 @@ use bytemuck::{Pod, Zeroable};
 use millrace_arena::Sharded;
 
 use super::{BatchPlace, Trainer};
+use crate::metrics::EpochSums;
 use crate::{NnError, Partial};
 
 /// Loss and accuracy of the batches of an epoch, each taken before the update by that batch.
@@ -45,26 +46,14 @@ impl AddAssign for Weighted {
     }
 }
 
-/// The running sums of an epoch, as plain memory.
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-pub(super) struct Sums {
-    batches: u64,
-    samples: u64,
-    loss: f64,
-    accuracy: f64,
-}
-
-impl Sums {
-    /// Adds a batch, the contributions of its shards in order.
-    fn add(&mut self, partials: &[Weighted], samples: usize) {
-        let loss: f64 = partials.iter().map(|partial| partial.loss).sum();
-        let correct: u64 = partials.iter().map(|partial| partial.correct).sum();
-        self.batches += 1;
-        self.samples += samples as u64;
-        self.loss += loss / samples as f64;
-        self.accuracy += correct as f64 / samples as f64;
-    }
+/// Adds a batch to the sums of its epoch, the contributions of its shards in order.
+fn add(sums: &mut EpochSums, partials: &[Weighted], samples: usize) {
+    let loss: f64 = partials.iter().map(|partial| partial.loss).sum();
+    let correct: u64 = partials.iter().map(|partial| partial.correct).sum();
+    sums.batches += 1;
+    sums.samples += samples as u64;
+    sums.loss += loss / samples as f64;
+    sums.accuracy += correct as f64 / samples as f64;
 }
 
 impl Trainer {
@@ -85,9 +74,9 @@ impl Trainer {
             access,
             move |(partials, sums)| {
                 if fresh {
-                    sums[0] = Sums::default();
+                    sums[0] = EpochSums::default();
                 }
-                sums[0].add(partials, samples);
+                add(&mut sums[0], partials, samples);
             },
         )?;
         self.epochs.insert(place.epoch, sums);
@@ -107,7 +96,7 @@ impl Trainer {
             let wanted = "an epoch of which a batch was submitted";
             return Err(NnError::setting("trainer", "epoch", epoch, wanted));
         };
-        let Sums { batches, samples, loss, accuracy } = sums.acquire()?[0];
+        let EpochSums { batches, samples, loss, accuracy } = sums.acquire()?[0];
         let mean = |sum: f64| sum / batches as f64;
         Ok(EpochMetrics { batches, samples, loss: mean(loss), accuracy: mean(accuracy) })
     }

@@ -32,13 +32,14 @@ use std::sync::Arc;
 use millrace_arena::{Arena, Buffer, Sharded};
 use millrace_runtime::{Runtime, TaskBuilder};
 
+use crate::metrics::EpochSums;
 use crate::{Network, NnError, Sgd, SoftmaxCrossEntropy};
 
 pub use evaluate::Evaluation;
 pub use metrics::EpochMetrics;
 pub use plan::Granularity;
 
-use metrics::{Sums, Weighted};
+use metrics::Weighted;
 use parameters::Parameters;
 use plan::Plan;
 
@@ -79,7 +80,7 @@ pub struct Trainer {
     weights: Arena,
     temporaries: Arena,
     parameters: Parameters,
-    epochs: BTreeMap<u32, Buffer<Sums>>,
+    epochs: BTreeMap<u32, Buffer<EpochSums>>,
 }
 
 /// Which batch of a run is submitted.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use millrace_arena::{Arena, Buffer, Sharded};
 
 use super::Place;
-use super::plan::{BLOCK, Plan, PlanNode};
+use super::plan::{BLOCK, Outside, Plan, PlanNode};
 use crate::guard::BadGradient;
 use crate::kernel::take;
 use crate::{NnError, Sgd};
@@ -51,6 +51,16 @@ impl Parameters {
         }
         let states = plan.nodes.iter().map(|node| state(arena, node)).collect::<Result<_, _>>()?;
         Ok(Self { groups, packed, states })
+    }
+
+    /// What a stage is handed that outlives a batch; `None` for all else.
+    pub(super) fn buffer(&self, outside: Outside) -> Option<Buffer<f32>> {
+        match outside {
+            Outside::Parameters(group) => Some(self.groups[group].whole()),
+            Outside::Packed(node) => Some(self.packed[node].expect("the layer packs")),
+            Outside::State(node) => Some(self.states[node].expect("the layer learns")),
+            Outside::Buffer(_) | Outside::Gradient(_) => None,
+        }
     }
 
     /// Submits the update of a group by the sum of `gradients`, one per shard of the batch, and the
