@@ -2,7 +2,7 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{Cursor, Grid, Sweep};
+use super::{Cursor, Grid, Sweep, rows};
 use crate::Element;
 
 /// Places, or taps, that are held in registers together.
@@ -33,15 +33,7 @@ impl<E: Element> WithSimd for DepthwiseProducts<'_, E> {
         let Self { sweep, channels, from, weights, .. } = self;
         let places = self.samples * sweep.places();
         for index in (0..places).step_by(TILE) {
-            let mut cursor = Cursor::new(sweep, index);
-            let mut to = [0; TILE];
-            let at: [usize; TILE] = std::array::from_fn(|p| {
-                if p > 0 && index + p < places {
-                    cursor.advance(sweep);
-                }
-                to[p] = cursor.to;
-                cursor.from
-            });
+            let [at, to] = Cursor::tile::<TILE>(sweep, index, places);
             for first in (0..channels).step_by(lanes) {
                 let end = channels.min(first + lanes);
                 let bias = &self.bias[first.min(self.bias.len())..end.min(self.bias.len())];
@@ -86,7 +78,7 @@ impl<E: Element> WithSimd for DepthwiseSums<'_, E> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { sweep, samples, channels, x, dy, at, sums, bias_sums } = self;
         let lanes = E::lanes::<S>();
-        let [rows, columns] = sweep.size;
+        let [height, columns] = sweep.size;
         for first in (0..channels).step_by(lanes) {
             let end = channels.min(first + lanes);
             for tile in (0..sweep.taps.len()).step_by(TILE) {
@@ -95,10 +87,7 @@ impl<E: Element> WithSimd for DepthwiseSums<'_, E> {
                 let taps: [usize; TILE] = std::array::from_fn(|q| taps[q.min(taps.len() - 1)]);
                 let mut table = [E::splat(simd, E::zero()); TILE];
                 let mut bias = E::splat(simd, E::zero());
-                for line in 0..samples * rows {
-                    let (sample, row) = (line / rows, line % rows);
-                    let along = |grid: Grid| grid.origin + sample * grid.sample + row * grid.row;
-                    let (from, at_dy) = (along(sweep.from), along(at));
+                for (from, at_dy) in rows([sweep.from, at], samples, height) {
                     for column in 0..columns {
                         let dy = part(simd, &dy[at_dy + column * at.column..][first..end]);
                         let from = from + column * sweep.from.column;

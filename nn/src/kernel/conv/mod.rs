@@ -39,6 +39,23 @@ pub(crate) struct Grid {
     pub(crate) column: usize,
 }
 
+impl Grid {
+    /// Where a row of places begins.
+    #[inline(always)]
+    const fn row_at(self, sample: usize, row: usize) -> usize {
+        self.origin + sample * self.sample + row * self.row
+    }
+}
+
+/// Where the rows of places of some samples begin in two grids, in order.
+#[inline(always)]
+fn rows([a, b]: [Grid; 2], samples: usize, rows: usize) -> impl Iterator<Item = (usize, usize)> {
+    (0..samples * rows).map(move |line| {
+        let (sample, row) = (line / rows, line % rows);
+        (a.row_at(sample, row), b.row_at(sample, row))
+    })
+}
+
 /// Places and terms of a convolution in one direction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sweep {
@@ -77,6 +94,13 @@ impl Blocks {
         self.channels.next_multiple_of(self.lanes)
     }
 
+    /// The first channel of each block, and whether the block has two vectors.
+    #[inline(always)]
+    fn each(self) -> impl Iterator<Item = (usize, bool)> {
+        let (padded, two) = (self.padded(), 2 * self.lanes);
+        (0..padded).step_by(two).map(move |first| (first, padded - first >= two))
+    }
+
     /// Where the value of the first term and `channel` is among those of `terms` terms, and how far
     /// it is from each term to the next.
     #[inline(always)]
@@ -104,9 +128,24 @@ impl Cursor {
         let [rows, columns] = sweep.size;
         let (sample, place) = (index / (rows * columns), index % (rows * columns));
         let (row, column) = (place / columns, place % columns);
-        let at =
-            |grid: Grid| grid.origin + sample * grid.sample + row * grid.row + column * grid.column;
+        let at = |grid: Grid| grid.row_at(sample, row) + column * grid.column;
         Self { row, column, from: at(sweep.from), to: at(sweep.to) }
+    }
+
+    /// Where `P` places from the one with that index are, of `places` in all: in the source, and in
+    /// the target. A tile that is too large repeats the last one.
+    #[inline(always)]
+    fn tile<const P: usize>(sweep: &Sweep, index: usize, places: usize) -> [[usize; P]; 2] {
+        let mut cursor = Self::new(sweep, index);
+        let mut to = [0; P];
+        let from = std::array::from_fn(|p| {
+            if p > 0 && index + p < places {
+                cursor.advance(sweep);
+            }
+            to[p] = cursor.to;
+            cursor.from
+        });
+        [from, to]
     }
 
     #[inline(always)]

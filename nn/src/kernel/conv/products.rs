@@ -29,12 +29,9 @@ impl<E: Element> WithSimd for Products<'_, E> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let lanes = E::lanes::<S>();
-        let blocks = Blocks { channels: self.channels, lanes };
+        let blocks = Blocks { channels: self.channels, lanes: E::lanes::<S>() };
         let terms = self.sweep.terms();
-        let mut first = 0;
-        while first < blocks.padded() {
-            let two = blocks.padded() - first >= 2 * lanes;
+        for (first, two) in blocks.each() {
             let weights = &self.weights[first * terms..];
             // As many places as registers allow: table, one row of weights, one value.
             match (S::REGISTER_COUNT >= 32, two) {
@@ -43,7 +40,6 @@ impl<E: Element> WithSimd for Products<'_, E> {
                 (false, true) => self.block::<S, 6, 2>(simd, first, weights),
                 (false, false) => self.block::<S, 13, 1>(simd, first, weights),
             }
-            first += if two { 2 * lanes } else { lanes };
         }
     }
 }
@@ -71,20 +67,12 @@ impl<E: Element> Products<'_, E> {
             // The last tile begins earlier and computes some places again, to the same bits; one
             // that is larger than all places computes the last one several times.
             let begin = index.min(places.saturating_sub(P));
-            let mut cursor = Cursor::new(sweep, begin);
-            let mut to = [0; P];
-            let from: [usize; P] = std::array::from_fn(|p| {
-                if p > 0 && begin + p < places {
-                    cursor.advance(sweep);
-                }
-                to[p] = cursor.to + first;
-                cursor.from
-            });
+            let [from, to] = Cursor::tile::<P>(sweep, begin, places);
             let mut table = [bias; P];
             accumulate::<E, S, P, N>(simd, self.from, &from, sweep, weights, &mut table);
             for (row, at) in table.iter().zip(to) {
                 let row = if self.rectify { row.map(|row| E::rectified(simd, row)) } else { *row };
-                put(simd, &mut self.to[at..][..channels], row);
+                put(simd, &mut self.to[at + first..][..channels], row);
             }
             index += P;
         }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::{Blocks, Grid, Sweep};
+use super::{Blocks, Grid, Sweep, rows};
 use crate::Element;
 
 /// `sums[term][channel] += sum over places of x[place][term] * dy[place][channel]`, and
@@ -35,18 +35,14 @@ impl<E: Element> WithSimd for Sums<'_, E> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
-        let lanes = E::lanes::<S>();
-        let blocks = Blocks { channels: self.channels, lanes };
-        let mut first = 0;
-        while first < blocks.padded() {
-            let two = blocks.padded() - first >= 2 * lanes;
+        let blocks = Blocks { channels: self.channels, lanes: E::lanes::<S>() };
+        for (first, two) in blocks.each() {
             match (S::REGISTER_COUNT >= 32, two) {
                 (true, true) => self.block::<S, 12, 2>(simd, first),
                 (true, false) => self.block::<S, 14, 1>(simd, first),
                 (false, true) => self.block::<S, 6, 2>(simd, first),
                 (false, false) => self.block::<S, 12, 1>(simd, first),
             }
-            first += if two { 2 * lanes } else { lanes };
         }
     }
 }
@@ -66,12 +62,7 @@ impl<E: Element> Sums<'_, E> {
     /// Where the rows of places begin in `x` and in `dy`.
     #[inline(always)]
     fn rows(&self) -> impl Iterator<Item = (usize, usize)> + use<E> {
-        let (from, at, rows) = (self.sweep.from, self.at, self.sweep.size[0]);
-        (0..self.samples * rows).map(move |line| {
-            let (sample, row) = (line / rows, line % rows);
-            let of = |grid: Grid| grid.origin + sample * grid.sample + row * grid.row;
-            (of(from), of(at))
-        })
+        rows([self.sweep.from, self.at], self.samples, self.sweep.size[0])
     }
 
     #[inline(always)]
