@@ -1,16 +1,14 @@
 //! Batch normalisation as PyTorch does it: in training and evaluation, with what is learned from
 //! batch to batch.
 
+mod fixtures;
+
 use std::sync::Arc;
 
+use fixtures::{cases, numbers};
 use millrace_nn::layer::{Alone, BatchNormConfig, Mode};
 use millrace_nn::{Element, Shape};
 use serde_json::Value;
-
-fn numbers<E: Element>(value: &Value) -> Vec<E> {
-    let values = value.as_array().expect("a list of numbers");
-    values.iter().map(|value| E::narrow(value.as_f64().expect("a number"))).collect()
-}
 
 #[track_caller]
 fn same<E: Element>(what: &str, got: &[E], wanted: &Value) {
@@ -26,8 +24,7 @@ fn same<E: Element>(what: &str, got: &[E], wanted: &Value) {
 }
 
 fn follows_pytorch<E: Element>() {
-    let text = include_str!("fixtures/batch_norm.json");
-    let cases: Vec<Value> = serde_json::from_str(text).expect("JSON");
+    let cases = cases("batch_norm.json");
     assert_eq!(cases.len(), 4);
     for case in cases {
         let sizes = numbers::<f64>(&case["shape"]);

@@ -1,21 +1,11 @@
 //! Optimisers, clipping and schedules against PyTorch's, update by update; the runs are kept in
 //! `fixtures/`.
 
+mod fixtures;
+
+use fixtures::{cases, numbers};
 use millrace_nn::{Adam, Clip, Decay, Element, Optimiser, Schedule, Sgd, Step};
 use serde_json::Value;
-
-fn cases(file: &str) -> Vec<Value> {
-    let path = format!("{}/tests/fixtures/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
-    assert!(!cases.is_empty(), "{path} is empty");
-    cases
-}
-
-fn numbers<E: Element>(values: &Value) -> Vec<E> {
-    let values = values.as_array().unwrap();
-    values.iter().map(|value| E::narrow(value.as_f64().unwrap())).collect()
-}
 
 fn optimiser(case: &Value) -> Optimiser {
     let settings = &case["settings"];

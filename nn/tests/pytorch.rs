@@ -1,5 +1,8 @@
 //! Values and gradients of single layers against those of PyTorch, kept in `fixtures/`.
 
+mod fixtures;
+
+use fixtures::{cases, numbers};
 use millrace_nn::layer::{
     Activation, Alone, AveragePool2dConfig, Conv2dConfig, DenseConfig, Layer, MaxPool2dConfig,
     Mode, Padding, Relu,
@@ -7,19 +10,6 @@ use millrace_nn::layer::{
 use millrace_nn::{Element, Shape, SoftmaxCrossEntropy};
 use serde_json::Value;
 use std::sync::Arc;
-
-fn cases(file: &str) -> Vec<Value> {
-    let path = format!("{}/tests/fixtures/{file}", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
-    let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
-    assert!(!cases.is_empty(), "{path} is empty");
-    cases
-}
-
-fn numbers<E: Element>(case: &Value, name: &str) -> Vec<E> {
-    let values = case[name].as_array().unwrap_or_else(|| panic!("no {name}"));
-    values.iter().map(|value| E::narrow(value.as_f64().unwrap())).collect()
-}
 
 fn size(value: &Value) -> usize {
     value.as_u64().unwrap() as usize
@@ -32,7 +22,7 @@ fn sizes<const N: usize>(case: &Value, name: &str) -> [usize; N] {
 /// Fails when `got` is further from the case's `name` than some roundings of `E` explain.
 #[track_caller]
 fn same<E: Element>(case: &Value, name: &str, got: &[E]) {
-    let wanted = numbers::<f64>(case, name);
+    let wanted = numbers::<f64>(&case[name]);
     assert_eq!(got.len(), wanted.len(), "{name}");
     let tolerance = (64.0 * E::epsilon().widen()).max(1e-11);
     let largest = wanted.iter().fold(1.0f64, |largest, value| largest.max(value.abs()));
@@ -75,9 +65,9 @@ fn conv2d<E: Element>() {
         let input = Shape::image(channels, height, width);
         let layer = config.build("conv2d", input).unwrap();
         let places = layer.output().len() / layer.bias_len();
-        let x = channels_last(&numbers::<E>(&case, "x"), channels, height * width);
-        let dy = channels_last(&numbers::<E>(&case, "dy"), layer.bias_len(), places);
-        let (weights, bias) = (numbers::<E>(&case, "weights"), numbers::<E>(&case, "bias"));
+        let x = channels_last(&numbers::<E>(&case["x"]), channels, height * width);
+        let dy = channels_last(&numbers::<E>(&case["dy"]), layer.bias_len(), places);
+        let (weights, bias) = (numbers::<E>(&case["weights"]), numbers::<E>(&case["bias"]));
         let mut packed = dirty::<E>(layer.packed_len::<E>());
         layer.pack(&weights, &mut packed);
         let scratch = || dirty::<E>(layer.scratch_len::<E>(x.len() / input.len()));
@@ -101,8 +91,8 @@ fn max_pool2d<E: Element>() {
         let input = Shape::image(channels, height, width);
         let layer = config.build("max_pool2d", input).unwrap();
         let places = layer.output().len() / channels;
-        let x = channels_last(&numbers::<E>(&case, "x"), channels, height * width);
-        let dy = channels_last(&numbers::<E>(&case, "dy"), channels, places);
+        let x = channels_last(&numbers::<E>(&case["x"]), channels, height * width);
+        let dy = channels_last(&numbers::<E>(&case["dy"]), channels, places);
         let (mut y, mut winners) = (dirty::<E>(dy.len()), vec![255; dy.len()]);
         layer.forward(&x, &mut y, &mut winners);
         same_planes(&case, "y", &y, layer.output());
@@ -114,7 +104,7 @@ fn max_pool2d<E: Element>() {
 
 fn relu<E: Element>() {
     for case in cases("relu.json") {
-        let (mut y, mut dx) = (numbers::<E>(&case, "x"), numbers::<E>(&case, "dy"));
+        let (mut y, mut dx) = (numbers::<E>(&case["x"]), numbers::<E>(&case["dy"]));
         let relu = Relu::new(Shape::Features(y.len()));
         relu.forward(&mut y);
         same(&case, "y", &y);
@@ -133,12 +123,12 @@ fn activation<E: Element>() {
             "gelu_tanh" => Activation::GeluTanh,
             other => panic!("{other}"),
         };
-        let x = numbers::<E>(&case, "x");
+        let x = numbers::<E>(&case["x"]);
         let shape = Shape::Features(x.len());
         let layer = activation.build("activation", shape).unwrap();
         let mut layer = Alone::new(Arc::new(layer), &[shape], Vec::new());
         same(&case, "y", &layer.forward(Mode::train(0), &[&x]));
-        same(&case, "dx", &layer.backward(&numbers::<E>(&case, "dy")).x[0]);
+        same(&case, "dx", &layer.backward(&numbers::<E>(&case["dy"])).x[0]);
     }
 }
 
@@ -153,8 +143,8 @@ fn average_pool2d<E: Element>() {
         let input = Shape::image(channels, height, width);
         let layer = Arc::new(config.build("average_pool2d", input).unwrap());
         let output = Layer::<E>::output(&*layer);
-        let x = channels_last(&numbers::<E>(&case, "x"), channels, height * width);
-        let dy = channels_last(&numbers::<E>(&case, "dy"), channels, output.len() / channels);
+        let x = channels_last(&numbers::<E>(&case["x"]), channels, height * width);
+        let dy = channels_last(&numbers::<E>(&case["dy"]), channels, output.len() / channels);
         let mut layer = Alone::new(layer, &[input], Vec::new());
         same_planes(&case, "y", &layer.forward(Mode::train(0), &[&x]), output);
         same_planes(&case, "dx", &layer.backward(&dy).x[0], input);
@@ -165,8 +155,8 @@ fn dense<E: Element>() {
     for case in cases("dense.json") {
         let (inputs, outputs) = (size(&case["inputs"]), size(&case["outputs"]));
         let layer = DenseConfig::new(outputs).build("dense", Shape::Features(inputs)).unwrap();
-        let (x, weights) = (numbers::<E>(&case, "x"), numbers::<E>(&case, "weights"));
-        let (bias, dy) = (numbers::<E>(&case, "bias"), numbers::<E>(&case, "dy"));
+        let (x, weights) = (numbers::<E>(&case["x"]), numbers::<E>(&case["weights"]));
+        let (bias, dy) = (numbers::<E>(&case["bias"]), numbers::<E>(&case["dy"]));
         let mut y = dirty::<E>(dy.len());
         layer.forward(&x, [&weights, &bias], false, &mut y);
         same(&case, "y", &y);
@@ -183,7 +173,7 @@ fn dense<E: Element>() {
 fn softmax_cross_entropy<E: Element>() {
     for case in cases("softmax_cross_entropy.json") {
         let loss = SoftmaxCrossEntropy { classes: size(&case["classes"]) };
-        let logits = numbers::<E>(&case, "logits");
+        let logits = numbers::<E>(&case["logits"]);
         let labels: Vec<u8> = serde_json::from_value(case["labels"].clone()).unwrap();
         let mut dlogits = dirty::<E>(logits.len());
         let partial =
