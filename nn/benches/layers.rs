@@ -9,7 +9,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use millrace_nn::layer::{
     Conv2d, Conv2dConfig, Dense, DenseConfig, MaxPool2d, MaxPool2dConfig, Padding, Relu,
 };
-use millrace_nn::{Matrix, Shape, SoftmaxCrossEntropy, gemm};
+use millrace_nn::loss::{Compared, Loss, SoftmaxCrossEntropyConfig, Target};
+use millrace_nn::{Matrix, Shape, gemm};
 
 fn values(len: usize) -> Vec<f32> {
     (0..len).map(|i| (i * 7919 % 1009) as f32 / 1009.0 - 0.5).collect()
@@ -67,10 +68,11 @@ fn layers(criterion: &mut Criterion) {
     let input = Shape::image(4, 26, 26);
     let name = format!("reference 3 samples, relu of {input}");
     relu(criterion, &name, Shape::Features(3 * input.len()));
-    let loss = SoftmaxCrossEntropy { classes: 10 };
+    let loss = SoftmaxCrossEntropyConfig::new().build(Shape::Features(10)).expect("it fits");
     let (logits, mut dlogits, labels) = (values(100), values(100), [3; 10]);
     criterion.bench_function("softmax_cross_entropy 10 samples", |bencher| {
-        bencher.iter(|| loss.forward_backward(&logits, &labels, 10, 0, &mut dlogits));
+        let shard = Compared { output: &logits[..], target: Target::Classes(&labels), first: 0 };
+        bencher.iter(|| loss.forward_backward(shard, 10.0, &mut dlogits));
     });
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A [`Network`] is a checked list of layers. A [`Trainer`] holds its parameters and submits each
 //! batch as tasks, one per layer and shard, whose dependencies the runtime infers from the buffers
-//! that they read and write. The computations themselves ([`layer`], [`SoftmaxCrossEntropy`],
-//! [`Sgd`], [`gemm`]) know nothing of tasks and can be called on plain slices:
+//! that they read and write. The computations themselves ([`layer`], [`loss`], [`Sgd`],
+//! [`gemm`]) know nothing of tasks and can be called on plain slices:
 //!
 //! ```
 //! use millrace_nn::layer::{Conv2dConfig, Padding};
@@ -43,7 +43,7 @@ pub mod guard;
 pub mod init;
 mod kernel;
 pub mod layer;
-mod loss;
+pub mod loss;
 pub mod metrics;
 mod network;
 mod optimiser;
@@ -54,7 +54,6 @@ mod trainer;
 pub use element::Element;
 pub use error::NnError;
 pub use gemm::{Matrix, gemm};
-pub use loss::{Partial, SoftmaxCrossEntropy};
 pub use network::{Network, NetworkBuilder, Node, Source};
 pub use optimiser::{Adam, Clip, Decay, Optimiser, Sgd, Step};
 pub use schedule::{Course, Schedule};

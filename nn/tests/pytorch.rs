@@ -7,7 +7,8 @@ use millrace_nn::layer::{
     Activation, Alone, AveragePool2dConfig, Conv2dConfig, DenseConfig, Layer, MaxPool2dConfig,
     Mode, Padding, Relu,
 };
-use millrace_nn::{Element, Shape, SoftmaxCrossEntropy};
+use millrace_nn::loss::{Compared, Loss, SoftmaxCrossEntropyConfig, Target};
+use millrace_nn::{Element, Shape};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -24,12 +25,23 @@ fn sizes<const N: usize>(case: &Value, name: &str) -> [usize; N] {
 fn same<E: Element>(case: &Value, name: &str, got: &[E]) {
     let wanted = numbers::<f64>(&case[name]);
     assert_eq!(got.len(), wanted.len(), "{name}");
-    let tolerance = (64.0 * E::epsilon().widen()).max(1e-11);
+    let tolerance = tolerance::<E>();
     let largest = wanted.iter().fold(1.0f64, |largest, value| largest.max(value.abs()));
     for (i, (got, wanted)) in got.iter().zip(&wanted).enumerate() {
         let off = (got.widen() - wanted).abs();
         assert!(off <= tolerance * largest, "{name}[{i}]: got {got}, wanted {wanted}");
     }
+}
+
+/// Fails when `got` is further from `wanted` than some roundings of `E` explain.
+#[track_caller]
+fn same_number<E: Element>(wanted: &Value, got: f64) {
+    let (wanted, tolerance) = (wanted.as_f64().unwrap(), tolerance::<E>());
+    assert!((got - wanted).abs() <= tolerance * wanted.max(1.0), "got {got}, wanted {wanted}");
+}
+
+fn tolerance<E: Element>() -> f64 {
+    (64.0 * E::epsilon().widen()).max(1e-11)
 }
 
 /// A buffer whose old content would show if a layer used it.
@@ -172,16 +184,17 @@ fn dense<E: Element>() {
 
 fn softmax_cross_entropy<E: Element>() {
     for case in cases("softmax_cross_entropy.json") {
-        let loss = SoftmaxCrossEntropy { classes: size(&case["classes"]) };
+        let output = Shape::Features(size(&case["classes"]));
+        let loss = SoftmaxCrossEntropyConfig::new().build(output).unwrap();
         let logits = numbers::<E>(&case["logits"]);
         let labels: Vec<u8> = serde_json::from_value(case["labels"].clone()).unwrap();
+        let target = Target::Classes(&labels);
         let mut dlogits = dirty::<E>(logits.len());
-        let partial =
-            loss.forward_backward(&logits, &labels, labels.len(), 0, &mut dlogits).unwrap();
+        let shard = Compared { output: &logits, target, first: 0 };
+        let weight = loss.weight(labels.len(), target);
+        let partial = loss.forward_backward(shard, weight, &mut dlogits).unwrap();
         same(&case, "dlogits", &dlogits);
-        let (got, wanted) = (partial.loss / labels.len() as f64, case["loss"].as_f64().unwrap());
-        let tolerance = (64.0 * E::epsilon().widen()).max(1e-11);
-        assert!((got - wanted).abs() <= tolerance * wanted.max(1.0), "got {got}, wanted {wanted}");
+        same_number::<E>(&case["loss"], partial.mean());
     }
 }
 

@@ -1,5 +1,6 @@
 //! Which classes are taken for which.
 
+use crate::loss::first_largest;
 use crate::{Element, NnError};
 
 /// How often each class was taken for each: exact counts, which shards add up by themselves and
@@ -63,12 +64,7 @@ impl Confusion {
             if usize::from(label) >= classes {
                 return Err(NnError::Label { sample: first + i, label, classes });
             }
-            let mut best = 0;
-            for (class, &logit) in logits.iter().enumerate() {
-                if logit > logits[best] {
-                    best = class;
-                }
-            }
+            let best = first_largest(logits.iter().copied());
             counts[usize::from(label) * classes + best] += 1;
         }
         Ok(())

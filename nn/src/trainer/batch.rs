@@ -8,9 +8,10 @@ use super::parameters::blocks;
 use super::plan::{BufId, IMAGES, Outside};
 use super::stage::{Handed, Samples};
 use super::wide::WideBuffers;
-use super::{BatchPlace, Trainer, Weighted};
+use super::{BatchPlace, Trainer};
 use crate::NnError;
 use crate::layer::{Draw, Mode};
+use crate::loss::Partial;
 
 /// The buffers of a batch.
 pub(super) struct BatchBuffers {
@@ -20,7 +21,7 @@ pub(super) struct BatchBuffers {
     kept: Vec<Option<Sharded<f32>>>,
     /// By group, and by shard.
     gradients: Vec<Vec<Sharded<f32>>>,
-    partials: Sharded<Weighted>,
+    partials: Sharded<Partial>,
     wide: WideBuffers,
 }
 
@@ -127,7 +128,7 @@ impl Trainer {
         let samples = Samples {
             count: rows.len(),
             first: rows.start,
-            batch: buffers.images.rows(),
+            weight: self.sample_weight * buffers.images.rows() as f64,
             mode: Mode::Train(draw),
         };
         let buffer = |outside: &Outside| self.buffer(*outside, shard, buffers);
@@ -147,16 +148,16 @@ impl Trainer {
                 .collect::<Vec<_>>(),
             buffers.wide.part(stage, shard).map(|part| part.overwrite()),
         );
-        let (plan, loss) = (Arc::clone(&self.plan), self.loss);
+        let (plan, loss) = (Arc::clone(&self.plan), Arc::clone(&self.loss));
         self.at(Some(place.index), stage.layer, shard).task(stage.name).spawn(
             access,
             move |(reads, changes, defines, space, of_loss, wide, part)| {
                 let (labels, partial) = of_loss.unzip();
                 let (labels, part) = (labels.unwrap_or_default(), part.unwrap_or_default());
                 let handed = Handed { reads, changes, defines, space, labels, wide, part };
-                let sums = plan.run(&plan.train.stages[index], loss, samples, handed)?;
+                let sums = plan.run(&plan.train.stages[index], &*loss, samples, handed)?;
                 if let Some(partial) = partial {
-                    partial[0] = sums.into();
+                    partial[0] = sums;
                 }
                 Ok::<(), NnError>(())
             },

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use millrace_arena::{Sharded, scratch};
 
+use super::Trainer;
 use super::plan::{IMAGES, Outside, Plan, Stage};
 use super::stage::{Handed, Samples};
-use super::{Trainer, Weighted};
+use crate::NnError;
 use crate::layer::Mode;
-use crate::{NnError, SoftmaxCrossEntropy};
+use crate::loss::{Loss, Partial};
 
 /// What [`Trainer::evaluate`] finds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,26 +55,23 @@ impl Trainer {
         let arena = &self.temporaries;
         arena.reset()?;
         let shards = images.shards();
-        let partials = arena.alloc_sharded::<Weighted>(shards, 1, shards)?;
+        let partials = arena.alloc_sharded::<Partial>(shards, 1, shards)?;
         for shard in 0..shards {
             self.submit_evaluation(images, labels, partials, shard)?;
         }
-        let partials = partials.whole().acquire()?;
-        Ok(Evaluation {
-            samples: images.rows() as u64,
-            correct: partials.iter().map(|partial| partial.correct).sum(),
-            loss: partials.iter().map(|partial| partial.loss).sum::<f64>() / images.rows() as f64,
-        })
+        let mut sum = Partial::default();
+        partials.whole().acquire()?.iter().for_each(|&partial| sum += partial);
+        Ok(Evaluation { samples: images.rows() as u64, correct: sum.correct, loss: sum.mean() })
     }
 
     fn submit_evaluation(
         &self,
         images: Sharded<f32>,
         labels: Sharded<u8>,
-        partials: Sharded<Weighted>,
+        partials: Sharded<Partial>,
         shard: usize,
     ) -> Result<(), NnError> {
-        let (rows, batch) = (images.shard_rows(shard), images.rows());
+        let rows = images.shard_rows(shard);
         let stage = self.plan.evaluation();
         let buffer = |outside: &Outside| {
             self.parameters.buffer(*outside).unwrap_or_else(|| images.shard(shard))
@@ -88,16 +86,17 @@ impl Trainer {
             partials.shard(shard).overwrite(),
             scratch::<f32>(space),
         );
-        let (plan, loss) = (Arc::clone(&self.plan), self.loss);
+        let (plan, loss) = (Arc::clone(&self.plan), Arc::clone(&self.loss));
         self.at(None, stage.layer, shard).task("evaluate").spawn(
             access,
             move |(reads, labels, partial, space)| {
-                let mut sums = Weighted::default();
+                let mut sums = Partial::default();
                 for (piece, labels) in labels.chunks(PIECE).enumerate() {
                     let offset = piece * PIECE;
                     let (count, first) = (labels.len(), rows.start + offset);
-                    let samples = Samples { count, first, batch, mode: Mode::Evaluate };
-                    sums += plan.piece(loss, samples, offset, &reads, labels, space)?;
+                    // Without a gradient it does not matter what the batch weighs.
+                    let samples = Samples { count, first, weight: 0.0, mode: Mode::Evaluate };
+                    sums += plan.piece(&*loss, samples, offset, &reads, labels, space)?;
                 }
                 partial[0] = sums;
                 Ok::<(), NnError>(())
@@ -115,13 +114,13 @@ impl Plan {
     /// Evaluates some samples, of which the first is at `offset` in the images of `reads`.
     fn piece(
         &self,
-        loss: SoftmaxCrossEntropy,
+        loss: &dyn Loss<f32>,
         samples: Samples,
         offset: usize,
         reads: &[&[f32]],
         labels: &[u8],
         space: &mut [f32],
-    ) -> Result<Weighted, NnError> {
+    ) -> Result<Partial, NnError> {
         let stage = self.evaluation();
         let skip = |outside: &Outside| match outside {
             Outside::Buffer(IMAGES) => offset * self.image_len,
@@ -137,6 +136,6 @@ impl Plan {
             wide: Vec::new(),
             part: &mut [],
         };
-        Ok(self.run(stage, loss, samples, handed)?.into())
+        self.run(stage, loss, samples, handed)
     }
 }

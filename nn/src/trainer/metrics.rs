@@ -1,13 +1,11 @@
 //! Loss and accuracy of an epoch.
 
-use std::ops::AddAssign;
-
-use bytemuck::{Pod, Zeroable};
 use millrace_arena::Sharded;
 
 use super::{BatchPlace, Trainer};
+use crate::NnError;
+use crate::loss::Partial;
 use crate::metrics::EpochSums;
-use crate::{NnError, Partial};
 
 /// Loss and accuracy of the batches of an epoch, each taken before the update by that batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -25,35 +23,14 @@ pub struct EpochMetrics {
     pub accuracy: f64,
 }
 
-/// What a shard contributes, as plain memory.
-#[derive(Clone, Copy, Debug, Default, Pod, Zeroable)]
-#[repr(C)]
-pub(super) struct Weighted {
-    pub(super) loss: f64,
-    pub(super) correct: u64,
-}
-
-impl From<Partial> for Weighted {
-    fn from(Partial { loss, correct }: Partial) -> Self {
-        Self { loss, correct: u64::from(correct) }
-    }
-}
-
-impl AddAssign for Weighted {
-    fn add_assign(&mut self, other: Self) {
-        self.loss += other.loss;
-        self.correct += other.correct;
-    }
-}
-
 /// Adds a batch to the sums of its epoch, the contributions of its shards in order.
-fn add(sums: &mut EpochSums, partials: &[Weighted], samples: usize) {
-    let loss: f64 = partials.iter().map(|partial| partial.loss).sum();
-    let correct: u64 = partials.iter().map(|partial| partial.correct).sum();
+fn add(sums: &mut EpochSums, partials: &[Partial], samples: usize) {
+    let mut batch = Partial::default();
+    partials.iter().for_each(|&partial| batch += partial);
     sums.batches += 1;
     sums.samples += samples as u64;
-    sums.loss += loss / samples as f64;
-    sums.accuracy += correct as f64 / samples as f64;
+    sums.loss += batch.mean();
+    sums.accuracy += batch.accuracy();
 }
 
 impl Trainer {
@@ -61,7 +38,7 @@ impl Trainer {
     pub(super) fn submit_metrics(
         &mut self,
         place: BatchPlace,
-        partials: Sharded<Weighted>,
+        partials: Sharded<Partial>,
         samples: usize,
     ) -> Result<(), NnError> {
         let layer = self.network.layers().len();

@@ -32,14 +32,14 @@ use std::sync::Arc;
 use millrace_arena::{Arena, Buffer, Sharded};
 use millrace_runtime::{Runtime, TaskBuilder};
 
+use crate::loss::{Loss, SoftmaxCrossEntropyConfig};
 use crate::metrics::EpochSums;
-use crate::{Network, NnError, Sgd, SoftmaxCrossEntropy};
+use crate::{Network, NnError, Sgd};
 
 pub use evaluate::Evaluation;
 pub use metrics::EpochMetrics;
 pub use plan::Granularity;
 
-use metrics::Weighted;
 use parameters::Parameters;
 use plan::Plan;
 
@@ -75,7 +75,9 @@ pub struct Trainer {
     network: Network,
     config: TrainerConfig,
     plan: Arc<Plan>,
-    loss: SoftmaxCrossEntropy,
+    loss: Arc<dyn Loss<f32>>,
+    /// What a sample weighs in it.
+    sample_weight: f64,
     sgd: Sgd,
     weights: Arena,
     temporaries: Arena,
@@ -100,9 +102,6 @@ pub struct TrainerConfig {
     /// What the random numbers of layers are drawn from. Default: 0.
     pub seed: u64,
 }
-
-/// Classes that a label of one byte can name.
-const LABELS: usize = 256;
 
 impl Trainer {
     /// A trainer whose parameters start at `values`, in the order of [`Network::parameters`], with
@@ -133,17 +132,15 @@ impl Trainer {
             return Err(NnError::Batch { what: "initial values", got, wanted });
         }
         let output = network.output();
-        let classes = output.as_features("after the last")?;
-        if classes > LABELS {
-            let wanted = format!("at most {LABELS} classes, because a label is one byte");
-            return Err(NnError::shape("after the last", output, wanted));
-        }
+        output.as_features("after the last")?;
+        let loss: Arc<dyn Loss<f32>> = Arc::new(SoftmaxCrossEntropyConfig::new().build(output)?);
         let weights = Arena::new(rt, "weights");
         let plan = Arc::new(Plan::new(&network, config.granularity));
         let parameters = Parameters::new(&weights, &plan, values)?;
         Ok(Self {
             rt: rt.clone(),
-            loss: SoftmaxCrossEntropy { classes },
+            sample_weight: loss.sample_weight().expect("all samples weigh the same"),
+            loss,
             network,
             config,
             plan,

@@ -8,9 +8,10 @@ use smallvec::SmallVec;
 
 use super::plan::{BackwardStep, ForwardStep, NodeOperands, Operand, PartStep};
 use super::plan::{Plan, Stage, Step};
+use crate::NnError;
 use crate::kernel::take;
 use crate::layer::{Backward, Draw, Forward, Mode, Wide};
-use crate::{NnError, Partial, SoftmaxCrossEntropy};
+use crate::loss::{Compared, Loss, Partial, Target};
 
 /// Slices of a layer's inputs or parameters; few layers have more.
 type Few<T> = SmallVec<[T; 4]>;
@@ -37,8 +38,8 @@ pub(super) struct Samples {
     pub(super) count: usize,
     /// Place of the first of them in the batch.
     pub(super) first: usize,
-    /// Samples of the whole batch.
-    pub(super) batch: usize,
+    /// What the whole batch weighs in the loss.
+    pub(super) weight: f64,
     /// What the network is run for.
     pub(super) mode: Mode,
 }
@@ -60,12 +61,12 @@ impl Plan {
     pub(super) fn run(
         &self,
         stage: &Stage,
-        loss: SoftmaxCrossEntropy,
+        loss: &dyn Loss<f32>,
         samples: Samples,
         mut handed: Handed<'_>,
     ) -> Result<Partial, NnError> {
-        let Samples { count, first, batch, .. } = samples;
-        let labels = handed.labels;
+        let Samples { count, first, weight, .. } = samples;
+        let target = Target::Classes(handed.labels);
         let (wide, part) = (mem::take(&mut handed.wide), mem::take(&mut handed.part));
         let (table, space) = Table::new(stage, count, handed);
         let mut running = Running { plan: self, samples, table, wide, space };
@@ -76,12 +77,14 @@ impl Plan {
                 Step::Backward(step) => running.backward(step, own),
                 Step::Part(step) => running.part(step, own, part),
                 Step::Loss { output, gradient: None } => {
-                    partial = loss.forward(running.table.get(output, count), labels, first)?;
+                    let output = running.table.get(output, count);
+                    partial = loss.forward(Compared { output, target, first })?;
                 }
                 Step::Loss { output, gradient: Some(gradient) } => {
                     partial = running.table.write(gradient, count, |gradient, table| {
                         let output = table.get(output, count);
-                        loss.forward_backward(output, labels, batch, first, gradient)
+                        let shard = Compared { output, target, first };
+                        loss.forward_backward(shard, weight, gradient)
                     })?;
                 }
                 Step::Copy { from, to } => running.table.write(to, count, |to, table| {

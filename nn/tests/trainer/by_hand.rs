@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use millrace_nn::layer::{Alone, Draw, Mode};
-use millrace_nn::{EpochMetrics, Network, Sgd, Shape, SoftmaxCrossEntropy, Source};
+use millrace_nn::loss::{Compared, Loss, SoftmaxCrossEntropy, SoftmaxCrossEntropyConfig, Target};
+use millrace_nn::{EpochMetrics, Network, Sgd, Shape, Source};
 
 use super::{BATCH, CLASSES, EPOCHS, SAMPLES, STEP, data, initial_values};
 
@@ -99,6 +100,16 @@ fn value(source: Source) -> usize {
     }
 }
 
+/// The loss of the trainer.
+pub(crate) fn loss() -> SoftmaxCrossEntropy {
+    SoftmaxCrossEntropyConfig::new().build(Shape::Features(CLASSES)).unwrap()
+}
+
+/// A whole batch.
+pub(crate) fn compared<'a>(output: &'a [f32], labels: &'a [u8]) -> Compared<'a, f32> {
+    Compared { output, target: Target::Classes(labels), first: 0 }
+}
+
 /// What a training by hand comes to.
 pub(crate) struct Trained {
     pub(crate) weights: Vec<f32>,
@@ -111,7 +122,7 @@ pub(crate) struct Trained {
 /// Trains on the samples, the last batch smaller.
 pub(crate) fn train_by_hand(network: &Network) -> Trained {
     let (images, labels) = data();
-    let (sgd, loss) = (Sgd::new(STEP).unwrap(), SoftmaxCrossEntropy { classes: CLASSES });
+    let (sgd, loss) = (Sgd::new(STEP).unwrap(), loss());
     let mut parameters = initial_values(network);
     let (mut metrics, mut index) = (Vec::new(), 0);
     let mut by_hand = ByHand::new(network, &parameters);
@@ -121,12 +132,13 @@ pub(crate) fn train_by_hand(network: &Network) -> Trained {
         for (images, labels) in shards {
             let draw = Draw { epoch, batch: index, ..Draw::default() };
             let logits = by_hand.forward(Mode::Train(draw), images);
-            let (batch, mut dlogits) = (labels.len(), vec![f32::NAN; logits.len()]);
-            let partial = loss.forward_backward(logits, labels, batch, 0, &mut dlogits).unwrap();
+            let (weight, mut dlogits) = (labels.len() as f64, vec![f32::NAN; logits.len()]);
+            let shard = compared(logits, labels);
+            let partial = loss.forward_backward(shard, weight, &mut dlogits).unwrap();
             index += 1;
             batches += 1;
-            loss_sum += partial.loss / batch as f64;
-            accuracy += f64::from(partial.correct) / batch as f64;
+            loss_sum += partial.mean();
+            accuracy += partial.accuracy();
             let gradient = by_hand.backward(dlogits);
             sgd.update(&mut parameters, &[&gradient]).unwrap();
             by_hand.set_parameters(&parameters);

@@ -4,16 +4,17 @@
 mod by_hand;
 mod layers;
 
-use by_hand::{ByHand, Trained, train_by_hand};
+use by_hand::{ByHand, Trained, compared, loss, train_by_hand};
 use layers::{Noise, Scale, Square, Sum};
 use millrace_arena::{Arena, Sharded};
 use millrace_nn::init::GnuRand;
 use millrace_nn::layer::{
     Activation, AveragePool2dConfig, Conv2dConfig, DenseConfig, MaxPool2dConfig, Mode, Padding,
 };
+use millrace_nn::loss::Loss;
 use millrace_nn::{
     BatchPlace, EpochMetrics, Evaluation, Granularity, Network, NetworkBuilder, NnError, Sgd,
-    Shape, SoftmaxCrossEntropy, Trainer, TrainerConfig, init,
+    Shape, Trainer, TrainerConfig, init,
 };
 use millrace_runtime::Runtime;
 
@@ -295,8 +296,8 @@ fn shards_change_roundings_only() {
                 assert!((got - wanted).abs() < 1e-4, "{shards} shards: {got} {wanted}");
             }
             // What was learned from batches is what the evaluation uses.
-            let loss = SoftmaxCrossEntropy { classes: CLASSES };
-            let wanted = loss.forward(&logits, &data().1, 0).unwrap().loss / SAMPLES as f64;
+            let loss = loss();
+            let wanted = loss.forward(compared(&logits, &data().1)).unwrap().mean();
             assert!((run.evaluation.loss - wanted).abs() < 1e-4, "{shards}: {wanted}");
         }
     }
@@ -319,16 +320,17 @@ fn evaluation_equals_plain_code_for_any_shards() {
         let trainer = Trainer::new(&rt, network.clone(), &values, sgd).unwrap();
         let (images, labels) = data();
         let mut by_hand = ByHand::new(&network, &values);
-        let loss = SoftmaxCrossEntropy { classes: CLASSES };
-        let wanted = loss.forward(by_hand.forward(Mode::Evaluate, &images), &labels, 0).unwrap();
+        let loss = loss();
+        let logits = by_hand.forward(Mode::Evaluate, &images);
+        let wanted = loss.forward(compared(logits, &labels)).unwrap();
         let dataset = Arena::new(&rt, "dataset");
         // One shard of all samples is done in pieces.
         for shards in [1, 2, 9, SAMPLES] {
             let (images, labels) = sharded(&dataset, 0, SAMPLES, shards);
             let got = trainer.evaluate(images, labels).unwrap();
-            assert_eq!((got.samples, got.correct), (SAMPLES as u64, u64::from(wanted.correct)));
-            assert!((got.loss - wanted.loss / SAMPLES as f64).abs() < 1e-6);
-            assert_eq!(got.accuracy(), f64::from(wanted.correct) / SAMPLES as f64);
+            assert_eq!((got.samples, got.correct), (SAMPLES as u64, wanted.correct));
+            assert!((got.loss - wanted.mean()).abs() < 1e-6);
+            assert_eq!(got.accuracy(), wanted.accuracy());
         }
     }
 }
@@ -367,7 +369,7 @@ fn the_network_must_end_in_classes() {
     );
     assert_eq!(
         message(builder.flatten()),
-        "layer after the last: got shape 784, wanted at most 256 classes, because a label is one \
+        "layer softmax_cross_entropy: got shape 784, wanted at most 256 classes, because a label is one \
          byte"
     );
 }
