@@ -35,6 +35,7 @@
 //! # Ok::<(), millrace_nn::NnError>(())
 //! ```
 
+mod by_value;
 #[cfg(test)]
 mod check;
 mod softmax_cross_entropy;
@@ -44,9 +45,10 @@ use std::ops::AddAssign;
 
 use bytemuck::{Pod, Zeroable};
 
+pub use by_value::{BinaryCrossEntropyConfig, ByValue, MeanSquaredErrorConfig};
 pub use softmax_cross_entropy::{SoftmaxCrossEntropy, SoftmaxCrossEntropyConfig};
 
-use crate::{Element, NnError};
+use crate::{Element, NnError, Shape};
 
 /// What tells how far an output is from what is wanted; see the [module](self).
 pub trait Loss<E: Element>: Debug + Send + Sync + 'static {
@@ -173,4 +175,29 @@ pub(crate) fn first_largest<E: Element>(values: impl Iterator<Item = E>) -> usiz
         }
     }
     best
+}
+
+/// Values of a place, and places.
+const fn channels_and_places(output: Shape) -> (usize, usize) {
+    match output {
+        Shape::Features(features) => (features, 1),
+        Shape::Image { channels, height, width } => (channels, height * width),
+    }
+}
+
+/// Refuses weights that are not one per class, or without meaning.
+fn check_weights(
+    kind: &str,
+    setting: &'static str,
+    weights: &[f64],
+    classes: usize,
+) -> Result<(), NnError> {
+    if weights.len() != classes {
+        let got = format!("{} numbers", weights.len());
+        return Err(NnError::setting(kind, setting, got, "one per class"));
+    }
+    match weights.iter().find(|weight| !(0.0..f64::INFINITY).contains(*weight)) {
+        Some(bad) => Err(NnError::setting(kind, setting, bad, "at least 0 and finite")),
+        None => Ok(()),
+    }
 }

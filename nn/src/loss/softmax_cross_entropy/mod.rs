@@ -1,6 +1,7 @@
 //! Softmax with cross-entropy: the loss of a classifier, of samples or of pixels.
 
-use super::{Compared, Loss, Partial, Target, Wanted, first_largest, scale};
+use super::{Compared, Loss, Partial, Target, Wanted};
+use super::{channels_and_places, check_weights, first_largest, scale};
 use crate::{Element, NnError, Shape};
 
 /// Settings of a [`SoftmaxCrossEntropy`].
@@ -79,10 +80,7 @@ impl SoftmaxCrossEntropyConfig {
     /// [`NnError::Setting`] when a setting has no meaning, or there is not one weight per class.
     pub fn build(self, output: Shape) -> Result<SoftmaxCrossEntropy, NnError> {
         output.check_values(KIND)?;
-        let (classes, places) = match output {
-            Shape::Features(classes) => (classes, 1),
-            Shape::Image { channels, height, width } => (channels, height * width),
-        };
+        let (classes, places) = channels_and_places(output);
         if classes > MOST && !self.probabilities {
             let wanted = format!("at most {MOST} classes, because a label is one byte");
             return Err(NnError::shape(KIND, output, wanted));
@@ -97,14 +95,7 @@ impl SoftmaxCrossEntropyConfig {
             return Err(NnError::setting(KIND, "ignore", ignore, "none, with probabilities"));
         }
         if let Some(weights) = &self.class_weights {
-            if weights.len() != classes {
-                let wanted = "one per class";
-                return Err(NnError::setting(KIND, "class_weights", weights.len(), wanted));
-            }
-            if let Some(bad) = weights.iter().find(|weight| !(0.0..f64::INFINITY).contains(*weight))
-            {
-                return Err(NnError::setting(KIND, "class_weights", bad, "at least 0 and finite"));
-            }
+            check_weights(KIND, "class_weights", weights, classes)?;
         }
         let spread = self.smoothing / classes as f64;
         Ok(SoftmaxCrossEntropy { config: self, classes, places, spread })

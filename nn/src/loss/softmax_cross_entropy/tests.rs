@@ -25,10 +25,7 @@ fn gradients_match_finite_differences() {
         Shape::image(5, 4, 1),
         Shape::image(3, 2, 5),
     ] {
-        let (classes, places) = match output {
-            Shape::Features(classes) => (classes, 1),
-            Shape::Image { channels, height, width } => (channels, height * width),
-        };
+        let (classes, places) = channels_and_places(output);
         let weights: Vec<f64> = (0..classes).map(|class| 0.5 + class as f64 / 4.0).collect();
         let config = SoftmaxCrossEntropyConfig::new;
         for config in [
@@ -158,7 +155,7 @@ fn bad_settings_are_errors() {
     );
     assert_eq!(
         message(config().class_weights(&[1.0]), two),
-        "softmax_cross_entropy: class_weights is 1, wanted one per class"
+        "softmax_cross_entropy: class_weights is 1 numbers, wanted one per class"
     );
     assert_eq!(
         message(config().class_weights(&[1.0, -1.0]), two),

@@ -1,6 +1,8 @@
-//! Values and gradients of single layers against those of PyTorch, kept in `fixtures/`.
+//! Values and gradients of single layers and losses against those of PyTorch, kept in `fixtures/`.
 
+#[path = "../fixtures/mod.rs"]
 mod fixtures;
+mod losses;
 
 use fixtures::{cases, numbers};
 use millrace_nn::layer::{
@@ -57,6 +59,23 @@ fn channels_last<E: Element>(values: &[E], channels: usize, places: usize) -> Ve
         (0..sample.len()).map(at).collect::<Vec<_>>()
     };
     samples.flat_map(turn).collect()
+}
+
+/// Samples of an output that are given as planes, as a layer gives them.
+fn from_planes<E: Element>(values: &[E], shape: Shape) -> Vec<E> {
+    match shape {
+        Shape::Features(_) => values.to_vec(),
+        Shape::Image { channels, height, width } => channels_last(values, channels, height * width),
+    }
+}
+
+/// Fails when `got`, of this shape, is not the case's `name`.
+#[track_caller]
+fn same_output<E: Element>(case: &Value, name: &str, got: &[E], shape: Shape) {
+    match shape {
+        Shape::Features(_) => same(case, name, got),
+        Shape::Image { .. } => same_planes(case, name, got, shape),
+    }
 }
 
 /// Fails when `got`, channels last, is not the case's `name`.
@@ -205,4 +224,6 @@ macro_rules! in_both_precisions {
     };
 }
 
-in_both_precisions!(conv2d max_pool2d relu activation average_pool2d dense softmax_cross_entropy);
+use losses::losses;
+
+in_both_precisions!(conv2d max_pool2d relu activation average_pool2d dense softmax_cross_entropy losses);
