@@ -3,7 +3,8 @@
 //! A [`Dataset`] is labelled images in memory: read from IDX files ([`idx`]), or the
 //! [`embedded`] one that needs no file. A [`Loader`] copies it into an arena and gives it out in
 //! batches of plain buffers. Whoever trains declares these buffers to its tasks and knows
-//! nothing of the loader; the loader knows nothing of networks.
+//! nothing of the loader; the loader knows nothing of networks. Samples that are expensive to
+//! make come from [`producers`], which run ahead of the trainer.
 //!
 //! ```
 //! use millrace_loader::{Loader, LoaderConfig, LoaderKind, embedded};
@@ -115,6 +116,7 @@ mod kind;
 mod loader;
 mod order;
 mod plan;
+pub mod producers;
 mod source;
 #[cfg(test)]
 mod testing;

@@ -1,0 +1,7 @@
+//! Producers from the outside: what they give out, whatever happens to them.
+
+mod common;
+mod faults;
+mod memory;
+mod stops;
+mod streams;
