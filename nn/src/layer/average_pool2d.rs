@@ -1,5 +1,6 @@
 //! Mean of each window of an image, or of the whole of it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Backward, Config, Forward, Layer, one_input};
@@ -25,18 +26,23 @@ pub struct AveragePool2dConfig {
     pub window: Option<[usize; 2]>,
     /// Rows and columns from one window to the next; `None` is the size of the window.
     pub stride: Option<[usize; 2]>,
+    /// Rows and columns of zeros on each side of the image, at most half of the window. Default: 0,
+    /// 0.
+    pub padding: [usize; 2],
+    /// Whether these zeros count in the mean. Default: yes.
+    pub count_padding: bool,
 }
 
 impl AveragePool2dConfig {
     /// Windows of this height and width, beside each other. Rows and columns that fill no window
     /// are left out.
     pub const fn new(window: [usize; 2]) -> Self {
-        Self { window: Some(window), stride: None }
+        Self { window: Some(window), ..Self::global() }
     }
 
     /// One window over the whole image, whatever its size: each channel becomes one value.
     pub const fn global() -> Self {
-        Self { window: None, stride: None }
+        Self { window: None, stride: None, padding: [0, 0], count_padding: true }
     }
 
     /// Sets how far windows are from each other, in rows and columns; they may overlap.
@@ -46,39 +52,63 @@ impl AveragePool2dConfig {
         self
     }
 
+    /// Puts rows and columns of zeros on each side of the image, which count in the mean.
+    #[must_use]
+    pub const fn padding(mut self, padding: [usize; 2]) -> Self {
+        self.padding = padding;
+        self
+    }
+
+    /// Divides by the number of values of the image in a window, without the zeros around it.
+    #[must_use]
+    pub const fn without_padding_in_mean(mut self) -> Self {
+        self.count_padding = false;
+        self
+    }
+
+    const fn kind(&self) -> &'static str {
+        if self.window.is_some() { "average_pool2d" } else { "global_average_pool2d" }
+    }
+
     /// The layer for images of shape `input`. `name` is used in errors.
     ///
     /// # Errors
     /// [`NnError::Shape`] when `input` is no image or smaller than the window;
-    /// [`NnError::Setting`] when the window or the stride is empty.
+    /// [`NnError::Setting`] when the window or the stride is empty, or the padding is more than
+    /// half of the window, or there is a padding and no window.
     pub fn build(self, name: &str, input: Shape) -> Result<AveragePool2d, NnError> {
         let [channels, height, width] = input.as_image(name)?;
-        let [down, right] = self.window.unwrap_or([height, width]);
-        let [rows, columns] = self.stride.unwrap_or([down, right]);
-        for (setting, [a, b]) in [("window", [down, right]), ("stride", [rows, columns])] {
+        let window = self.window.unwrap_or([height, width]);
+        let stride = self.stride.unwrap_or(window);
+        for (setting, [a, b]) in [("window", window), ("stride", stride)] {
             if a == 0 || b == 0 {
                 return Err(NnError::setting(name, setting, format!("{a}x{b}"), "at least 1x1"));
             }
         }
-        if down > height || right > width {
-            let wanted = format!("an image of at least {channels}x{down}x{right}");
-            return Err(NnError::shape(name, input, wanted));
+        let [down, right] = self.padding;
+        let most = if self.window.is_some() { window.map(|size| size / 2) } else { [0, 0] };
+        if down > most[0] || right > most[1] {
+            let got = format!("{down}x{right}");
+            return Err(NnError::setting(name, "padding", got, "at most half of the window"));
         }
-        let output = [channels, (height - down) / rows + 1, (width - right) / columns + 1];
-        let global = self.window.is_none();
-        Ok(AveragePool2d {
-            global,
-            window: [down, right],
-            stride: [rows, columns],
-            input: [channels, height, width],
-            output,
-        })
+        let axis = |i: usize, size: usize| {
+            let room = size.saturating_add(2 * self.padding[i]).checked_sub(window[i])?;
+            let first = |at: usize| (at * stride[i]).saturating_sub(self.padding[i]);
+            let end = |at: usize| (at * stride[i] + window[i] - self.padding[i]).min(size);
+            Some((0..=room / stride[i]).map(|at| first(at)..end(at)).collect())
+        };
+        let (Some(rows), Some(columns)) = (axis(0, height), axis(1, width)) else {
+            let [h, w] = [0, 1].map(|i| window[i] - 2 * self.padding[i]);
+            let wanted = format!("an image of at least {channels}x{}x{}", h.max(1), w.max(1));
+            return Err(NnError::shape(name, input, wanted));
+        };
+        Ok(AveragePool2d { config: self, input: [channels, height, width], window, rows, columns })
     }
 }
 
 impl Config for AveragePool2dConfig {
     fn kind(&self) -> &'static str {
-        kind(self.window.is_none())
+        self.kind()
     }
 
     fn build_layer(&self, name: &str, inputs: &[Shape]) -> Result<Arc<dyn Layer<f32>>, NnError> {
@@ -86,44 +116,43 @@ impl Config for AveragePool2dConfig {
     }
 }
 
-const fn kind(global: bool) -> &'static str {
-    if global { "global_average_pool2d" } else { "average_pool2d" }
-}
-
 /// An average pooling for one input shape. Values of a window are added up in row order.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct AveragePool2d {
-    global: bool,
-    window: [usize; 2],
-    stride: [usize; 2],
+    config: AveragePool2dConfig,
     input: [usize; 3],
-    output: [usize; 3],
+    window: [usize; 2],
+    /// By row of the output, the rows of the input in its windows; the same for columns.
+    rows: Vec<Range<usize>>,
+    columns: Vec<Range<usize>>,
 }
 
 impl AveragePool2d {
-    /// Calls `visit` for each window of a sample and each row of it: the place of the window's
-    /// channels in the output, and the range of the row's values in the input.
-    fn rows(&self, mut visit: impl FnMut(usize, std::ops::Range<usize>)) {
+    /// Calls `visit` for each window of a sample: the place of its channels in the output, the
+    /// number of values in the mean, and the ranges of its rows' values in the input.
+    fn windows<E: Element>(
+        &self,
+        mut visit: impl FnMut(usize, E, &mut dyn Iterator<Item = Range<usize>>),
+    ) {
         let [channels, _, width] = self.input;
-        let [_, rows, columns] = self.output;
-        for row in 0..rows {
-            for column in 0..columns {
-                let place = (row * columns + column) * channels;
-                for down in 0..self.window[0] {
-                    let line = (row * self.stride[0] + down) * width;
-                    let start = (line + column * self.stride[1]) * channels;
-                    visit(place, start..start + self.window[1] * channels);
-                }
-            }
+        let places = self.rows.iter().flat_map(|rows| self.columns.iter().map(move |c| (rows, c)));
+        for (place, (rows, columns)) in places.enumerate() {
+            let count = match self.config.count_padding {
+                true => self.window[0] * self.window[1],
+                false => rows.len() * columns.len(),
+            };
+            let line = |row: usize| {
+                let [start, end] =
+                    [columns.start, columns.end].map(|column| (row * width + column) * channels);
+                start..end
+            };
+            visit(place * channels, E::narrow(count as f64), &mut rows.clone().map(line));
         }
     }
 
-    fn values<E: Element>(&self) -> E {
-        E::narrow((self.window[0] * self.window[1]) as f64)
-    }
-
     fn samples<'a, E>(&self, x: &'a [E], y: &'a [E]) -> (usize, usize) {
-        let (input, output) = (self.input.iter().product(), self.output.iter().product());
+        let input: usize = self.input.iter().product();
+        let output = self.rows.len() * self.columns.len() * self.input[0];
         assert_eq!(x.len() / input, y.len() / output, "average_pool2d: number of samples");
         (input, output)
     }
@@ -131,27 +160,26 @@ impl AveragePool2d {
 
 impl<E: Element> Layer<E> for AveragePool2d {
     fn kind(&self) -> &'static str {
-        kind(self.global)
+        self.config.kind()
     }
 
     fn output(&self) -> Shape {
-        let [channels, height, width] = self.output;
-        Shape::image(channels, height, width)
+        Shape::image(self.input[0], self.rows.len(), self.columns.len())
     }
 
     fn forward(&self, io: Forward<'_, E>) {
         let (input, output) = self.samples(io.x[0], io.y);
-        let (channels, values) = (self.input[0], self.values::<E>());
-        io.y.fill(E::zero());
+        let channels = self.input[0];
         for (x, y) in io.x[0].chunks_exact(input).zip(io.y.chunks_exact_mut(output)) {
-            self.rows(|place, row| {
+            self.windows(|place, count: E, rows| {
                 let sums = &mut y[place..place + channels];
-                for x in x[row].chunks_exact(channels) {
+                sums.fill(E::zero());
+                for x in rows.flat_map(|row| x[row].chunks_exact(channels)) {
                     sums.iter_mut().zip(x).for_each(|(sum, &x)| *sum += x);
                 }
+                sums.iter_mut().for_each(|sum| *sum /= count);
             });
         }
-        io.y.iter_mut().for_each(|y| *y /= values);
     }
 
     fn backward(&self, io: Backward<'_, '_, E>) {
@@ -160,13 +188,15 @@ impl<E: Element> Layer<E> for AveragePool2d {
             return;
         }
         let (input, output) = self.samples(dx, io.dy);
-        let (channels, values) = (self.input[0], self.values::<E>());
+        let channels = self.input[0];
         dx.fill(E::zero());
         for (dx, dy) in dx.chunks_exact_mut(input).zip(io.dy.chunks_exact(output)) {
-            self.rows(|place, row| {
+            self.windows(|place, count: E, rows| {
                 let dy = &dy[place..place + channels];
-                for dx in dx[row].chunks_exact_mut(channels) {
-                    dx.iter_mut().zip(dy).for_each(|(dx, &dy)| *dx += dy / values);
+                for row in rows {
+                    for dx in dx[row].chunks_exact_mut(channels) {
+                        dx.iter_mut().zip(dy).for_each(|(dx, &dy)| *dx += dy / count);
+                    }
                 }
             });
         }
@@ -186,6 +216,14 @@ mod tests {
             (AveragePool2dConfig::new([3, 2]).stride([1, 1]), Shape::image(5, 4, 5)),
             (AveragePool2dConfig::new([1, 2]).stride([2, 3]), Shape::image(1, 4, 6)),
             (AveragePool2dConfig::new([2, 1]), Shape::image(17, 3, 1)),
+            (AveragePool2dConfig::new([3, 2]).padding([1, 1]), Shape::image(3, 5, 4)),
+            (
+                AveragePool2dConfig::new([3, 3])
+                    .stride([2, 1])
+                    .padding([1, 1])
+                    .without_padding_in_mean(),
+                Shape::image(5, 4, 1),
+            ),
             (AveragePool2dConfig::global(), Shape::image(3, 4, 5)),
             (AveragePool2dConfig::global(), Shape::image(1, 1, 1)),
         ] {
@@ -214,28 +252,53 @@ mod tests {
             "layer pool: got shape 3x4x5, wanted an image of at least 3x2x6"
         );
         assert_eq!(
+            message(AveragePool2dConfig::new([2, 8]).padding([0, 1]), image),
+            "layer pool: got shape 3x4x5, wanted an image of at least 3x2x6"
+        );
+        assert_eq!(
+            message(AveragePool2dConfig::new([2, 3]).padding([1, 2]), image),
+            "pool: padding is 1x2, wanted at most half of the window"
+        );
+        assert_eq!(
+            message(AveragePool2dConfig::global().padding([1, 0]), image),
+            "pool: padding is 1x0, wanted at most half of the window"
+        );
+        assert_eq!(
             message(AveragePool2dConfig::global(), Shape::Features(4)),
             "layer pool: got shape 4, wanted an image (channels x height x width)"
         );
     }
 
     proptest! {
-        /// Every window of the output lies in the image, and one more would not.
+        /// Every window of the output lies in the padded image, and one more would not.
         #[test]
         fn shapes_fit_or_are_refused(
             size in [0..9usize, 0..9],
             window in [0..6usize, 0..6],
             stride in prop_oneof![Just([usize::MAX; 2]), [0..5usize, 0..5]],
+            padding in prop_oneof![Just([usize::MAX; 2]), [0..3usize, 0..3]],
         ) {
             let shape = Shape::image(3, size[0], size[1]);
-            let built = AveragePool2dConfig::new(window).stride(stride).build("pool", shape);
-            let fits = (0..2).all(|i| (1..=size[i]).contains(&window[i]) && stride[i] > 0);
+            let config = AveragePool2dConfig::new(window).stride(stride).padding(padding);
+            let built = config.build("pool", shape);
+            let padded = [0, 1].map(|i| size[i].saturating_add(padding[i].saturating_mul(2)));
+            let fits = (0..2).all(|i| {
+                size[i] > 0
+                    && (1..=padded[i]).contains(&window[i])
+                    && stride[i] > 0
+                    && padding[i] <= window[i] / 2
+            });
             prop_assert_eq!(built.is_ok(), fits);
             if let Ok(layer) = built {
-                for i in 0..2 {
-                    let end = |n: usize| n.saturating_mul(stride[i]).saturating_add(window[i]);
-                    prop_assert!(end(layer.output[i + 1] - 1) <= size[i]);
-                    prop_assert!(end(layer.output[i + 1]) > size[i]);
+                for (i, ranges) in [&layer.rows, &layer.columns].into_iter().enumerate() {
+                    let start = |n: usize| n.saturating_mul(stride[i]);
+                    prop_assert!(start(ranges.len()).saturating_add(window[i]) > padded[i]);
+                    for (n, range) in ranges.iter().enumerate() {
+                        let end = start(n) + window[i];
+                        prop_assert!(end <= padded[i]);
+                        prop_assert_eq!(range.start, start(n).saturating_sub(padding[i]));
+                        prop_assert_eq!(range.end, (end - padding[i]).min(size[i]));
+                    }
                 }
             }
         }

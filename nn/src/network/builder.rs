@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::{Network, Node, Source};
 use crate::layer::{
     Activation, AddConfig, AveragePool2dConfig, BatchNormConfig, ConcatConfig, Config,
-    Conv2dConfig, DenseConfig, DropoutConfig, FlattenConfig, MaxPool2dConfig, Parameter,
-    ReluConfig,
+    Conv2dConfig, ConvTranspose2dConfig, DenseConfig, DropoutConfig, FlattenConfig,
+    GlobalMaxPool2dConfig, LayerNormConfig, MaxPool2dConfig, Parameter, ReluConfig, SoftmaxConfig,
+    UpsampleConfig,
 };
 use crate::{NnError, Shape};
 
@@ -84,6 +85,11 @@ impl NetworkBuilder {
         self.layer(config)
     }
 
+    /// Adds a transposed convolution.
+    pub fn conv_transpose2d(self, config: ConvTranspose2dConfig) -> Self {
+        self.layer(config)
+    }
+
     /// Adds a rectified linear unit.
     pub fn relu(self) -> Self {
         self.layer(ReluConfig)
@@ -92,6 +98,21 @@ impl NetworkBuilder {
     /// Adds a batch normalisation with the default settings.
     pub fn batch_norm(self) -> Self {
         self.layer(BatchNormConfig::default())
+    }
+
+    /// Adds a layer normalisation with the default settings.
+    pub fn layer_norm(self) -> Self {
+        self.layer(LayerNormConfig::default())
+    }
+
+    /// Adds a softmax over the features, or over the channels of each place.
+    pub fn softmax(self) -> Self {
+        self.layer(SoftmaxConfig)
+    }
+
+    /// Adds an enlargement of images.
+    pub fn upsample(self, config: UpsampleConfig) -> Self {
+        self.layer(config)
     }
 
     /// Adds the output of the layer with this name to that of the last, as residual blocks do.
@@ -107,6 +128,11 @@ impl NetworkBuilder {
     /// Adds a maximum pooling.
     pub fn max_pool2d(self, config: MaxPool2dConfig) -> Self {
         self.layer(config)
+    }
+
+    /// Adds a maximum over the whole image.
+    pub fn global_max_pool2d(self) -> Self {
+        self.layer(GlobalMaxPool2dConfig)
     }
 
     /// Adds an average pooling, of windows or of the whole image.

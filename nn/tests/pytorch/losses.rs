@@ -8,7 +8,7 @@ use millrace_nn::{Element, Shape};
 use serde_json::Value;
 
 use super::fixtures::{cases, numbers};
-use super::{dirty, from_planes, same_number, same_output, size};
+use super::{dirty, from_planes, same_number, same_output, shape};
 
 fn build<E: Element>(case: &Value, output: Shape) -> Box<dyn Loss<E>> {
     let weights: Option<Vec<f64>> = serde_json::from_value(case["weights"].clone()).unwrap();
@@ -34,12 +34,7 @@ fn build<E: Element>(case: &Value, output: Shape) -> Box<dyn Loss<E>> {
 /// The whole batch, cut after the first sample.
 pub(super) fn losses<E: Element>() {
     for case in cases("losses.json") {
-        let shape: Vec<usize> = case["shape"].as_array().unwrap().iter().map(size).collect();
-        let output = match shape[..] {
-            [features] => Shape::Features(features),
-            [channels, height, width] => Shape::image(channels, height, width),
-            _ => panic!("{shape:?}"),
-        };
+        let output = shape(&case["shape"]);
         let loss = build::<E>(&case, output);
         let labels: Option<Vec<u8>> = serde_json::from_value(case["labels"].clone()).unwrap();
         let values = case["values"].as_array().map(|_| numbers::<E>(&case["values"]));

@@ -3,6 +3,7 @@
 #[path = "../fixtures/mod.rs"]
 mod fixtures;
 mod losses;
+mod shaped;
 
 use fixtures::{cases, numbers};
 use millrace_nn::layer::{
@@ -20,6 +21,15 @@ fn size(value: &Value) -> usize {
 
 fn sizes<const N: usize>(case: &Value, name: &str) -> [usize; N] {
     std::array::from_fn(|i| size(&case[name][i]))
+}
+
+/// Sizes of features or of an image.
+fn shape(value: &Value) -> Shape {
+    match value.as_array().unwrap().iter().map(size).collect::<Vec<_>>()[..] {
+        [features] => Shape::Features(features),
+        [channels, height, width] => Shape::image(channels, height, width),
+        _ => panic!("{value}"),
+    }
 }
 
 /// Fails when `got` is further from the case's `name` than some roundings of `E` explain.
@@ -225,5 +235,8 @@ macro_rules! in_both_precisions {
 }
 
 use losses::losses;
+use shaped::shaped_layers;
 
-in_both_precisions!(conv2d max_pool2d relu activation average_pool2d dense softmax_cross_entropy losses);
+in_both_precisions!(
+    conv2d max_pool2d relu activation average_pool2d dense softmax_cross_entropy losses shaped_layers
+);

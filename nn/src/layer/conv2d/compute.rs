@@ -86,6 +86,20 @@ impl Conv2d {
         dy: &[E],
         packed: &[E],
         dx: &mut [E],
+        scratch: &mut [E],
+    ) {
+        self.transposed(dy, packed, &[], false, dx, scratch);
+    }
+
+    /// The same with a bias per input channel on the result, and 0 where that is negative if
+    /// `relu`: what a transposed convolution gives.
+    pub(in crate::layer) fn transposed<E: Element>(
+        &self,
+        dy: &[E],
+        packed: &[E],
+        bias: &[E],
+        relu: bool,
+        dx: &mut [E],
         mut scratch: &mut [E],
     ) {
         let samples = self.samples(dx.len(), dy.len());
@@ -95,7 +109,7 @@ impl Conv2d {
         let pieces = dy.chunks(together * self.output_len());
         for (dy, dx) in pieces.zip(dx.chunks_mut(together * self.input_len())) {
             place(self.gradient, dy, space);
-            self.data(dx.len() / self.input_len(), space, packed, dx);
+            self.data(dx.len() / self.input_len(), [&*space, packed, bias], relu, dx);
         }
     }
 
@@ -134,7 +148,8 @@ impl Conv2d {
             self.sum(samples, self.pad(x, padded), gradient, [&mut *sums, &mut *bias_sums]);
             if !dx.is_empty() {
                 let first = i * together * self.input_len();
-                self.data(samples, gradient, packed, &mut dx[first..first + x.len()]);
+                let dx = &mut dx[first..first + x.len()];
+                self.data(samples, [&*gradient, packed, &[]], false, dx);
             }
         }
         self.unpack(sums, dweights);
@@ -154,13 +169,19 @@ impl Conv2d {
         space
     }
 
-    fn data<E: Element>(&self, samples: usize, gradient: &[E], packed: &[E], dx: &mut [E]) {
+    fn data<E: Element>(
+        &self,
+        samples: usize,
+        [gradient, packed, bias]: [&[E]; 3],
+        relu: bool,
+        dx: &mut [E],
+    ) {
         let layout = self.inputs::<E>();
         let mut weights = &packed[self.outputs::<E>().len(self.forward.sweep.terms())..];
         for taps in &self.data {
             let (part, rest) = weights.split_at(layout.len(taps.sweep.terms()));
             weights = rest;
-            products(layout, taps, samples, [gradient, part, &[]], false, dx);
+            products(layout, taps, samples, [gradient, part, bias], relu, dx);
         }
     }
 

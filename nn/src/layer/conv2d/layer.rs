@@ -17,7 +17,11 @@ impl<E: Element> Layer<E> for Conv2d {
         let [filters, channels] = [self.config.filters, self.group_inputs()];
         let [kh, kw] = self.config.kernel;
         let fans = [channels * kh * kw, self.group_filters() * kh * kw];
-        vec![Parameter::weight(&[filters, channels, kh, kw], fans), Parameter::bias(filters, fans)]
+        let mut parameters = vec![Parameter::weight(&[filters, channels, kh, kw], fans)];
+        if self.config.bias {
+            parameters.push(Parameter::bias(filters, fans));
+        }
+        parameters
     }
 
     fn uses(&self) -> Uses {
@@ -45,12 +49,14 @@ impl<E: Element> Layer<E> for Conv2d {
     }
 
     fn forward(&self, io: Forward<'_, E>) {
-        self.forward(io.x[0], io.packed, io.parameters[1], io.relu, io.y, io.scratch);
+        let bias = io.parameters.get(1).copied().unwrap_or_default();
+        self.forward(io.x[0], io.packed, bias, io.relu, io.y, io.scratch);
     }
 
     fn backward(&self, io: Backward<'_, '_, E>) {
-        let [dweights, dbias] = io.dparameters else { panic!("conv2d: two gradients") };
-        let gradients = [&mut *io.dx[0], &mut **dweights, &mut **dbias];
+        let (dweights, dbias) = io.dparameters.split_first_mut().expect("conv2d: gradients");
+        let dbias = dbias.first_mut().map_or(&mut [][..], |dbias| dbias);
+        let gradients = [&mut *io.dx[0], &mut **dweights, dbias];
         self.backward([io.x[0], io.dy, io.packed], gradients, io.scratch);
     }
 }

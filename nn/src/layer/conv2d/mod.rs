@@ -54,13 +54,23 @@ pub struct Conv2dConfig {
     /// Groups into which input and output channels are cut; each filter sees the input channels of
     /// its group. Default: 1.
     pub groups: usize,
+    /// Whether a learned value per filter is added to its output. Default: yes.
+    pub bias: bool,
 }
 
 impl Conv2dConfig {
-    /// A convolution with stride 1 and without padding.
+    /// A convolution with stride 1, with a bias and without padding.
     pub const fn new(filters: usize, kernel: [usize; 2]) -> Self {
         let padding = Padding::Valid;
-        Self { filters, kernel, stride: [1, 1], padding, dilation: [1, 1], groups: 1 }
+        let (stride, dilation) = ([1, 1], [1, 1]);
+        Self { filters, kernel, stride, padding, dilation, groups: 1, bias: true }
+    }
+
+    /// The same without a bias, as before a normalisation, which would take it away again.
+    #[must_use]
+    pub const fn without_bias(mut self) -> Self {
+        self.bias = false;
+        self
     }
 
     /// The same with another padding.
@@ -116,7 +126,8 @@ impl Conv2dConfig {
                 input,
                 output,
                 kernel: kernel[i],
-                stride: stride[i],
+                // A longer one leads out of the image as well, and would overflow.
+                stride: stride[i].min(padded),
                 dilation: dilation[i],
                 before: border[i],
             })
@@ -161,7 +172,7 @@ impl Conv2dConfig {
         Ok(layer)
     }
 
-    fn check(&self, name: &str, channels: usize) -> Result<(), NnError> {
+    pub(super) fn check(&self, name: &str, channels: usize) -> Result<(), NnError> {
         let Self { filters, kernel, stride, dilation, groups, .. } = *self;
         for (setting, value) in [
             ("filters", filters),
@@ -183,7 +194,8 @@ impl Conv2dConfig {
 }
 
 /// A convolution for one input shape. Weights are stored as (filter, channel of the group, row,
-/// column), the bias as one value per filter.
+/// column), the bias, if there is one, as
+/// one value per filter.
 #[derive(Clone, Debug)]
 pub struct Conv2d {
     config: Conv2dConfig,
@@ -206,6 +218,12 @@ impl Conv2d {
         self.config
     }
 
+    /// Shape of one sample of the input.
+    pub const fn input(&self) -> Shape {
+        let [channels, height, width] = self.input;
+        Shape::image(channels, height, width)
+    }
+
     /// Shape of one sample of the output.
     pub const fn output(&self) -> Shape {
         let [filters, height, width] = self.output;
@@ -217,9 +235,9 @@ impl Conv2d {
         self.output[0] * self.terms()
     }
 
-    /// Number of biases: one per filter.
+    /// Number of biases: one per filter, or none.
     pub const fn bias_len(&self) -> usize {
-        self.output[0]
+        if self.config.bias { self.output[0] } else { 0 }
     }
 
     /// Floating point operations of one sample in one direction (forward, by data or by weights).

@@ -27,7 +27,8 @@ fn case() -> impl Strategy<Value = (Conv2dConfig, Shape, usize)> {
     (channels, two(1..9), config, 1usize..4).prop_map(|(channels, [h, w], config, samples)| {
         let (groups, channels, filters) = channels;
         let (kernel, stride, dilation, padding) = config;
-        let config = Conv2dConfig { filters, kernel, stride, padding, dilation, groups };
+        let bias = filters % 4 > 0;
+        let config = Conv2dConfig { filters, kernel, stride, padding, dilation, groups, bias };
         (config, Shape::image(channels, h, w), samples)
     })
 }
@@ -84,15 +85,18 @@ fn wanted(layer: &Conv2d, [x, weights, bias, dy]: [&[f64]; 4], relu: bool) -> [V
     let (mut dweights, mut dbias) = (vec![0.0; weights.len()], vec![0.0; bias.len()]);
     let samples = x.chunks(layer.input_len()).zip(dy.chunks(layer.output_len()));
     for ((x, dy), dx) in samples.zip(dx.chunks_mut(layer.input_len())) {
-        let mut out: Vec<f64> = bias.iter().copied().cycle().take(dy.len()).collect();
+        let mut out = vec![0.0; dy.len()];
+        if !bias.is_empty() {
+            out.iter_mut().zip(bias.iter().cycle()).for_each(|(out, &bias)| *out = bias);
+        }
         each_product(layer, |o, i, weight, _| {
             out[o] += x[i] * weights[weight];
             dx[i] += dy[o] * weights[weight];
             dweights[weight] += x[i] * dy[o];
         });
         y.extend(out.into_iter().map(|value| if relu { value.max(0.0) } else { value }));
-        for (i, dy) in dy.iter().enumerate() {
-            dbias[i % bias.len()] += dy;
+        for dy in dy.chunks_exact(layer.output[0]) {
+            dbias.iter_mut().zip(dy).for_each(|(sum, dy)| *sum += dy);
         }
     }
     [y, dx.clone(), dweights, dbias, dx]
@@ -176,8 +180,10 @@ fn the_layer_has_the_gradients_of_its_output() {
     for (channels, filters, samples) in [(1, 1, 1), (1, 3, 2), (3, 1, 2), (5, 17, 1)] {
         let input = Shape::image(channels, 4, 3);
         let config = Conv2dConfig::new(filters, [3, 2]).padding(Padding::Same);
-        let layer = config.build("conv2d", input).unwrap();
-        check_gradients(Arc::new(layer), &[input], samples);
+        for config in [config, config.without_bias()] {
+            let layer = config.build("conv2d", input).unwrap();
+            check_gradients(Arc::new(layer), &[input], samples);
+        }
     }
 }
 
@@ -206,6 +212,14 @@ fn errors_name_layer_shape_and_need() {
         message(config.dilation([5, 1])),
         "layer 0 (conv2d): got shape 4x9x9, wanted an image of at least 4x11x3"
     );
+}
+
+#[test]
+fn a_stride_beyond_the_image_leaves_one_place() {
+    let config = Conv2dConfig::new(2, [2, 2]).stride([usize::MAX, 5]);
+    let layer = config.build("conv", Shape::image(3, 4, 4)).unwrap();
+    assert_eq!(layer.output(), Shape::image(2, 1, 1));
+    compare::<f64>(&layer, 2, false, 1e-12);
 }
 
 #[test]
