@@ -104,8 +104,6 @@
 //!
 //! A wait for k-2 leaves the tasks of k-1 to the workers; it holds back the calling thread, not
 //! them.
-#![forbid(unsafe_code)]
-
 mod config;
 mod dataset;
 mod embedded;

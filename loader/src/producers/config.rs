@@ -126,6 +126,14 @@ pub struct ProducersConfig {
     pub deadline: Option<Duration>,
     /// How long it may work on a sample in all, whatever its signs of life; no limit by default.
     pub limit: Option<Duration>,
+    /// How long a process may take from its start to its hello; 30 s by default.
+    pub start_deadline: Duration,
+    /// Claims that a process has at once; by default one, or as many as it answers in half a
+    /// millisecond, so that it need not wait for the next.
+    pub claims: Option<usize>,
+    /// Whether processes send a checksum of each payload, which is compared with what is in the
+    /// slot: both sides read all of it once more. Off by default; frames always have one.
+    pub checksum: bool,
     /// How often a producer may be replaced.
     pub restarts: Restarts,
     /// Producers that one sample may end before it counts as bad, at least 1; 3 by default.
@@ -155,6 +163,9 @@ impl Default for ProducersConfig {
             window: None,
             deadline: Some(Duration::from_secs(60)),
             limit: None,
+            start_deadline: Duration::from_secs(30),
+            claims: None,
+            checksum: false,
             restarts: Restarts::default(),
             attempts: 3,
             grace: Duration::from_millis(300),
@@ -191,11 +202,12 @@ impl ProducersConfig {
         if self.batch_size > most {
             return too_many("samples of a batch", self.batch_size);
         }
-        if self.batch_size == 0 || self.held == 0 || self.attempts == 0 {
+        if self.batch_size == 0 || self.held == 0 || self.attempts == 0 || self.claims == Some(0) {
             let what = match (self.batch_size, self.held) {
                 (0, _) => "samples of a batch",
                 (_, 0) => "batches that may be held",
-                _ => "attempts at a sample",
+                _ if self.attempts == 0 => "attempts at a sample",
+                _ => "claims of a process",
             };
             return Err(ProducersError::Zero { what });
         }

@@ -142,6 +142,18 @@ impl fmt::Display for BadSample {
     }
 }
 
+/// What kind of end a producer had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndKind {
+    /// It ended by itself or by a signal, or could not be started.
+    Died,
+    /// It missed a deadline.
+    Hung,
+    /// It broke a rule of the protocol.
+    Rubbish,
+}
+
 /// How a producer ended.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct End {
@@ -149,6 +161,8 @@ pub struct End {
     pub producer: usize,
     /// Its process, if it was one.
     pub pid: Option<u32>,
+    /// What kind of end it was.
+    pub kind: EndKind,
     /// How it ended: a signal, an exit code, a missed deadline, a broken rule.
     pub how: String,
     /// Samples that it was to make, as (epoch, index).

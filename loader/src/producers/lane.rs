@@ -162,6 +162,17 @@ impl Lane {
         }
     }
 
+    /// Whether a replacement is due; it is one now.
+    pub(crate) fn take_restart(&mut self, now: Instant) -> bool {
+        let is_due = self.restart_at.is_some_and(|at| at <= now);
+        if is_due {
+            self.restart_at = None;
+            self.restarts += 1;
+            self.state = ProducerState::Starting;
+        }
+        is_due
+    }
+
     /// The producer has ended: another is to follow after a pause, or none.
     pub(crate) fn end(&mut self, now: Instant) {
         self.generation += 1;

@@ -3,8 +3,9 @@
 //! A producer gets a [`Claim`] (epoch, index, seed) and writes the sample into a slot, memory of
 //! a fixed size that is allocated once. [`Producers::next`] gives out batches of such slots
 //! without copying them; when a batch is dropped its slots are filled anew. Who makes the
-//! samples is a choice: the trainer itself ([`Producers::inline`]) or threads
-//! ([`Producers::threads`]).
+//! samples is a choice: the trainer itself ([`Producers::inline`]), threads
+//! ([`Producers::threads`]) or processes ([`Producers::processes`]), of any program that speaks
+//! the protocol of `PROTOCOL.md`; [`serve`] does so for a function.
 //!
 //! ```
 //! use millrace_loader::producers::{DType, Field, Layout, Producers, ProducersConfig};
@@ -36,7 +37,9 @@
 //! * **Bounded memory.** A fixed number of slots, which count against a [`Budget`] that any
 //!   number of loaders may share.
 //! * **Bounded stop.** [`Producers::stop`] returns soon after [`ProducersConfig::grace`],
-//!   whatever a producer does.
+//!   whatever a producer does. No process outlives the trainer, however that ends.
+//! * **A producer that dies, hangs or sends rubbish** is replaced, within limits ([`Restarts`]),
+//!   and named ([`End`]); its claims go to others.
 //! * **Nobody waits for a straggler** but the batch that it is in: others go on within a window.
 //!   One that gives no sign of life in time is given up, and its sample made by another.
 //! * **No epoch edge.** Producers live on, and make the next epoch's samples before the last
@@ -46,35 +49,44 @@
 //! * **Resume anywhere.** A [`Position`] is all that is to be kept.
 
 mod batch;
+mod bell;
 mod budget;
 mod claim;
 mod config;
 mod error;
+mod frame;
 mod lane;
 mod layout;
 mod ledger;
 mod monitor;
+mod processes;
 mod produce;
+mod serve;
 mod shared;
 mod slot;
 mod state;
+mod system;
 mod threads;
 
 use std::fmt;
+use std::process::Command;
 use std::sync::Arc;
 
 pub use batch::SampleBatch;
 pub use budget::Budget;
 pub use claim::{Claim, Position, sample_seed};
 pub use config::{BadSamples, Delivery, LastBatch, ProducersConfig, Restarts};
-pub use error::{BadSample, End, ProducersError, SystemError};
+pub use error::{BadSample, End, EndKind, ProducersError, SystemError};
 pub use lane::ProducerState;
 pub use layout::{ALIGNMENT, DType, Element, Field, Layout, LayoutError, MAX_FIELDS, MAX_RANK};
 pub use ledger::Counts;
-pub use monitor::{ProducerStatus, Slots, Status, Verdict, Waits};
+pub use monitor::{EndCounts, ProducerStatus, Slots, Status, Verdict, Waits};
 pub use produce::Made;
+pub use serve::{ServeError, serve};
 pub use slot::{Sample, SampleMut};
 
+use bell::Bell;
+use processes::Processes;
 use produce::{Make, produce};
 use shared::Shared;
 use slot::Slot;
@@ -92,6 +104,7 @@ pub struct Producers {
 enum Makers {
     Inline(Box<Make>),
     Threads(Threads),
+    Processes(Processes),
 }
 
 impl Producers {
@@ -106,7 +119,7 @@ impl Producers {
         config: ProducersConfig,
         make: impl Fn(&Claim, &mut SampleMut<'_>) -> Made + Send + Sync + 'static,
     ) -> Result<Self, ProducersError> {
-        let shared = Self::shared("inline", 1, layout, &config)?;
+        let shared = own_memory("inline", 1, layout, &config)?;
         Ok(Producers { shared, makers: Makers::Inline(Box::new(make)) })
     }
 
@@ -120,23 +133,34 @@ impl Producers {
         config: ProducersConfig,
         make: impl Fn(&Claim, &mut SampleMut<'_>) -> Made + Send + Sync + 'static,
     ) -> Result<Self, ProducersError> {
-        let shared = Self::shared("threads", count, layout, &config)?;
+        let shared = own_memory("threads", count, layout, &config)?;
         let make: Arc<Make> = Arc::new(make);
         let threads = Threads::start(&shared, &make)?;
         Ok(Producers { shared, makers: Makers::Threads(threads) })
     }
 
-    fn shared(
-        kind: &'static str,
+    /// So many processes of `command` make the samples. Each has a link of its own, on its
+    /// standard input, and speaks the protocol of `PROTOCOL.md`, for example by [`serve`]; it
+    /// writes samples where the trainer reads them. One that dies, hangs or breaks a rule is
+    /// replaced. They do not outlive this process, however it ends.
+    ///
+    /// # Errors
+    /// As [`inline`](Self::inline), and when the command cannot be started. Whether it is a
+    /// producer turns out later.
+    pub fn processes(
         count: usize,
+        command: Command,
         layout: Layout,
-        config: &ProducersConfig,
-    ) -> Result<Arc<Shared>, ProducersError> {
+        config: ProducersConfig,
+    ) -> Result<Self, ProducersError> {
         let sizes = config.check(count, &layout)?;
-        let slots = (0..sizes.slots)
-            .map(|_| Slot::new(&layout, &config.budget))
-            .collect::<Result<Vec<_>, _>>()?;
-        Ok(Arc::new(Shared::new(kind, layout, config, count, sizes, slots)))
+        let (memory, slots) = processes::allocate(&layout, &config, sizes)?;
+        let bell = Bell::new().map_err(|error| ProducersError::system("make an eventfd", error))?;
+        let bell = Some(bell);
+        let shared = Shared::new("processes", layout, &config, count, sizes, slots, bell);
+        let shared = Arc::new(shared);
+        let processes = Processes::start(&shared, command, memory, sizes, &config)?;
+        Ok(Producers { shared, makers: Makers::Processes(processes) })
     }
 
     /// The next batch, or `None` after the last one of the last epoch. Waits until all its
@@ -150,7 +174,7 @@ impl Producers {
     pub fn next(&mut self) -> Result<Option<SampleBatch>, ProducersError> {
         let taken = match &self.makers {
             Makers::Inline(make) => next_inline(&self.shared, &**make),
-            Makers::Threads(_) => self.shared.next(),
+            Makers::Threads(_) | Makers::Processes(_) => self.shared.next(),
         }?;
         Ok(taken.map(|taken| SampleBatch::new(Arc::clone(&self.shared), taken)))
     }
@@ -182,6 +206,7 @@ impl Producers {
         match &mut self.makers {
             Makers::Inline(_) => self.shared.stop(),
             Makers::Threads(threads) => threads.stop(&self.shared),
+            Makers::Processes(processes) => processes.stop(&self.shared),
         }
         self.shared.close();
     }
@@ -216,6 +241,20 @@ impl Monitor {
     }
 }
 
+/// A run whose slots are memory of this process.
+fn own_memory(
+    kind: &'static str,
+    count: usize,
+    layout: Layout,
+    config: &ProducersConfig,
+) -> Result<Arc<Shared>, ProducersError> {
+    let sizes = config.check(count, &layout)?;
+    let slots = (0..sizes.slots)
+        .map(|_| Slot::new(&layout, &config.budget))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(Arc::new(Shared::new(kind, layout, config, count, sizes, slots, None)))
+}
+
 /// Makes samples on the calling thread until a batch is ready.
 fn next_inline(
     shared: &Shared,
@@ -230,7 +269,7 @@ fn next_inline(
         match (result, job) {
             (Some(result), _) => return result,
             (None, Some(mut job)) => {
-                let made = produce(make, &shared.layout, &mut job, &|| ());
+                let made = produce(make, &shared.layout, &job.claim, job.slot.bytes_mut(), &|| ());
                 shared.finish(0, 0, job, made);
             }
             // It failed or was stopped in this moment: what is not ready can be claimed, and

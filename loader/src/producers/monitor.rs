@@ -7,7 +7,7 @@ use histogram::{Config, Histogram};
 use serde::Serialize;
 
 use super::claim::Position;
-use super::error::{BadSample, End};
+use super::error::{BadSample, End, EndKind};
 use super::lane::ProducerState;
 use super::ledger::Counts;
 
@@ -171,6 +171,27 @@ pub struct Slots {
     pub bytes_each: usize,
 }
 
+/// Numbers of producers that ended before their time, by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EndCounts {
+    /// By themselves or by a signal, or could not be started.
+    pub died: u64,
+    /// Missed a deadline.
+    pub hung: u64,
+    /// Broke a rule of the protocol.
+    pub rubbish: u64,
+}
+
+impl EndCounts {
+    pub(crate) fn add(&mut self, kind: EndKind) {
+        *match kind {
+            EndKind::Died => &mut self.died,
+            EndKind::Hung => &mut self.hung,
+            EndKind::Rubbish => &mut self.rubbish,
+        } += 1;
+    }
+}
+
 /// A look at producers; [`Display`](fmt::Display) makes one line of it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Status {
@@ -190,9 +211,9 @@ pub struct Status {
     pub position: Position,
     /// Every sample that was skipped or substituted.
     pub bad: Vec<BadSample>,
-    /// How producers ended before their time: how many, and the last of them.
-    pub ended: u64,
-    /// The last of these, at most [`Status::ENDS`].
+    /// Producers that ended before their time.
+    pub ended: EndCounts,
+    /// How the last of them ended, at most [`Status::ENDS`].
     pub ends: Vec<End>,
     /// Threads that did not end when they were asked to, and still run.
     pub left_behind: usize,

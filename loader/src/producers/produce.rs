@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::claim::Claim;
 use super::layout::Layout;
 use super::slot::SampleMut;
-use super::state::Job;
 
 /// What becomes of making a sample: nothing but what was written, or why it cannot be made. The
 /// error should name the file that the sample comes from.
@@ -16,16 +15,17 @@ pub type Made = Result<(), Box<dyn Error + Send + Sync>>;
 /// What makes samples, on any thread.
 pub(crate) type Make = dyn Fn(&Claim, &mut SampleMut<'_>) -> Made + Send + Sync;
 
-/// Makes the sample of a job; what goes wrong, a panic among it, comes as one text.
+/// Makes the sample of a claim in a slot's bytes; what goes wrong, a panic among it, comes as one text.
 pub(crate) fn produce(
     make: &Make,
     layout: &Layout,
-    job: &mut Job,
+    claim: &Claim,
+    slot: &mut [u8],
     beat: &dyn Fn(),
 ) -> Result<(), String> {
-    let mut sample = SampleMut::new(layout, job.slot.bytes_mut(), beat);
+    let mut sample = SampleMut::new(layout, slot, beat);
     // Whatever state the producer is left in is its own; the slot is only bytes.
-    match catch_unwind(AssertUnwindSafe(|| make(&job.claim, &mut sample))) {
+    match catch_unwind(AssertUnwindSafe(|| make(claim, &mut sample))) {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error)) => Err(chain(&*error)),
         Err(payload) => Err(format!("the producer panicked: {}", panic_text(&*payload))),

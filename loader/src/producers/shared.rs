@@ -8,7 +8,8 @@
 //! |---|---|---|
 //! | the trainer | a batch is ready, the run is over, failed or stopped | [`Shared::update`] |
 //! | idle threads | there is a free slot and something to claim, or a stop | [`Shared::update`] |
-//! | the supervisor | a deadline or a restart is due, or a stop | its own clock, [`Shared::stop`] |
+//! | the supervisor of threads | a deadline or a restart is due, or a stop | its own clock, [`Shared::stop`] |
+//! | the supervisor of processes | a link is ready, or as idle threads and the supervisor of threads | the system, [`Bell`] |
 //! | whoever stops | all threads have ended | [`Shared::update`] |
 //!
 //! Whoever changes the state does it inside [`Shared::update`], which looks afterwards who must
@@ -18,6 +19,7 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::bell::Bell;
 use super::budget::Budget;
 use super::config::{ProducersConfig, Sizes};
 use super::error::ProducersError;
@@ -42,10 +44,11 @@ pub(crate) struct Shared {
     idle: Condvar,
     supervisor: Condvar,
     gone: Condvar,
+    pub(crate) bell: Option<Bell>,
 }
 
 impl Shared {
-    /// `slots` are as many as `sizes` says.
+    /// `slots` are as many as `sizes` says; `bell` wakes a supervisor that waits for links.
     pub(crate) fn new(
         kind: &'static str,
         layout: Layout,
@@ -53,6 +56,7 @@ impl Shared {
         producers: usize,
         sizes: Sizes,
         slots: Vec<Slot>,
+        bell: Option<Bell>,
     ) -> Self {
         let state = State::new(config, producers, sizes, slots);
         Shared {
@@ -67,6 +71,7 @@ impl Shared {
             idle: Condvar::new(),
             supervisor: Condvar::new(),
             gone: Condvar::new(),
+            bell,
         }
     }
 
@@ -100,8 +105,10 @@ impl Shared {
         if trainer {
             self.trainer.notify_all();
         }
-        for _ in 0..wake {
-            self.idle.notify_one();
+        match &self.bell {
+            None => (0..wake).for_each(|_| self.idle.notify_one()),
+            Some(bell) if wake > 0 || stopping => bell.ring(),
+            Some(_) => {}
         }
         if gone {
             self.gone.notify_all();
@@ -173,9 +180,10 @@ impl Shared {
                 return None;
             }
             if let Some(job) = state.claim(producer) {
+                state.begin(producer, Some(&job));
                 return Some(job);
             }
-            state.lanes[producer].state = ProducerState::Idle;
+            state.begin(producer, None);
             state.idle += 1;
             state = self.idle.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -218,6 +226,12 @@ impl Shared {
             }
         };
         !state.stopping
+    }
+
+    /// Why a producer has taken too long at `now`, if it has.
+    pub(crate) fn missed(&self, producer: usize, now: Instant) -> Option<String> {
+        let state = self.lock();
+        self.deadlines.missed(state.lanes[producer].work.as_ref()?, now)
     }
 
     /// A new slot in place of one that a hung thread keeps.

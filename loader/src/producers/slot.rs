@@ -1,12 +1,14 @@
 //! The memory of one sample, and the two views of it: a producer's and the trainer's.
 
 use std::fmt;
+use std::sync::Arc;
 
 use bytemuck::{Pod, Zeroable};
 
 use super::budget::{Budget, Reservation};
 use super::error::ProducersError;
 use super::layout::{ALIGNMENT, Element, Layout};
+use super::system::SharedSlot;
 
 /// What memory is allocated in, so that every field is aligned.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -15,9 +17,13 @@ struct Line([u8; ALIGNMENT]);
 
 /// Memory for one sample. Whoever has the slot has the memory: it moves from the free ones to a
 /// producer, on to the trainer and back, and nobody else sees it meanwhile.
-pub(crate) struct Slot {
-    lines: Box<[Line]>,
-    _reserved: Reservation,
+pub(crate) struct Slot(Memory);
+
+enum Memory {
+    /// Of this process.
+    Own { lines: Box<[Line]>, _reserved: Reservation },
+    /// Shared with processes. All slots of a run are one piece of memory.
+    Shared { slot: SharedSlot, _reserved: Arc<Reservation> },
 }
 
 impl Slot {
@@ -32,21 +38,40 @@ impl Slot {
             ProducersError::system(format!("allocate a slot of {bytes} bytes"), error)
         })?;
         lines.resize(count, Line::zeroed());
-        Ok(Slot { lines: lines.into_boxed_slice(), _reserved: reserved })
+        Ok(Slot(Memory::Own { lines: lines.into_boxed_slice(), _reserved: reserved }))
+    }
+
+    /// A slot of memory that is shared with processes.
+    pub(crate) fn shared(slot: SharedSlot, reserved: &Arc<Reservation>) -> Self {
+        Slot(Memory::Shared { slot, _reserved: Arc::clone(reserved) })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(&self.lines)
+        match &self.0 {
+            Memory::Own { lines, .. } => bytemuck::cast_slice(lines),
+            Memory::Shared { slot, .. } => slot.bytes(),
+        }
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        bytemuck::cast_slice_mut(&mut self.lines)
+        match &mut self.0 {
+            Memory::Own { lines, .. } => bytemuck::cast_slice_mut(lines),
+            Memory::Shared { slot, .. } => slot.bytes_mut(),
+        }
+    }
+
+    /// Its number in memory that is shared.
+    pub(crate) fn number(&self) -> Option<u32> {
+        match &self.0 {
+            Memory::Own { .. } => None,
+            Memory::Shared { slot, .. } => Some(slot.number()),
+        }
     }
 }
 
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Slot").field("bytes", &(self.lines.len() * ALIGNMENT)).finish()
+        f.debug_tuple("Slot").field(&self.number()).finish()
     }
 }
 

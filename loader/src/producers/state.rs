@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use super::claim::Claim;
 use super::config::{ProducersConfig, Sizes};
-use super::error::{End, ProducersError};
+use super::error::{End, EndKind, ProducersError};
 use super::lane::{Lane, ProducerState, Work};
 use super::ledger::Ledger;
-use super::monitor::{ProducerStatus, Slots, Status, WaitLog};
+use super::monitor::{EndCounts, ProducerStatus, Slots, Status, WaitLog};
 use super::shared::Shared;
 use super::slot::Slot;
 
@@ -17,6 +17,8 @@ pub(crate) struct Job {
     pub(crate) sequence: u64,
     pub(crate) claim: Claim,
     pub(crate) slot: Slot,
+    /// Whether a producer ended before with this claim.
+    pub(crate) is_again: bool,
 }
 
 #[derive(Debug)]
@@ -34,7 +36,7 @@ pub(crate) struct State {
     pub(super) idle: usize,
     pub(super) held: usize,
     pub(super) waits: WaitLog,
-    pub(super) ended: u64,
+    pub(super) ended: EndCounts,
     pub(super) ends: Vec<End>,
 }
 
@@ -59,7 +61,7 @@ impl State {
             idle: 0,
             held: 0,
             waits: WaitLog::new(),
-            ended: 0,
+            ended: EndCounts::default(),
             ends: Vec::new(),
         }
     }
@@ -78,14 +80,24 @@ impl State {
         if !self.can_claim() {
             return None;
         }
+        let is_again = self.ledger.is_next_again();
         let (sequence, claim) = self.ledger.claim(producer)?;
         let slot = self.free.pop()?;
+        Some(Job { sequence, claim, slot, is_again })
+    }
+
+    /// The producer begins to make the sample of a job, or has nothing to do.
+    pub(crate) fn begin(&mut self, producer: usize, job: Option<&Job>) {
         let now = Instant::now();
-        let Claim { epoch, index, .. } = claim;
         let lane = &mut self.lanes[producer];
-        lane.work = Some(Work { sequence, epoch, index, began: now, sign: now });
-        lane.state = ProducerState::Working;
-        Some(Job { sequence, claim, slot })
+        lane.work = job.map(|job| {
+            let Job { sequence, claim: Claim { epoch, index, .. }, .. } = *job;
+            Work { sequence, epoch, index, began: now, sign: now }
+        });
+        lane.state = match job {
+            Some(_) => ProducerState::Working,
+            None => ProducerState::Idle,
+        };
     }
 
     /// The producer has made its sample, or says why it cannot.
@@ -118,6 +130,11 @@ impl State {
         }
     }
 
+    /// Whether the bell is to ring when there is something to claim.
+    pub(crate) fn wants_ring(&mut self, wanted: bool) {
+        self.idle = usize::from(wanted);
+    }
+
     /// A sign of life.
     pub(crate) fn beat(&mut self, producer: usize, generation: u32) {
         let lane = &mut self.lanes[producer];
@@ -128,19 +145,38 @@ impl State {
         }
     }
 
-    /// A producer has ended before its time.
-    pub(crate) fn end(&mut self, producer: usize, how: &str, now: Instant) {
+    /// A producer has ended before its time. Its claims are open again; `jobs` are those of which
+    /// the slots came back.
+    pub(crate) fn end(
+        &mut self,
+        producer: usize,
+        kind: EndKind,
+        how: &str,
+        jobs: Vec<Job>,
+        now: Instant,
+    ) {
         let lane = &mut self.lanes[producer];
         let work = lane.work.take();
-        let samples = work.iter().map(|work| (work.epoch, work.index)).collect();
-        let end = End { producer, pid: lane.pid, how: how.to_owned(), samples };
+        let claims = jobs.iter().map(|job| (job.claim.epoch, job.claim.index));
+        let samples = match &work {
+            Some(work) if jobs.is_empty() => vec![(work.epoch, work.index)],
+            _ => claims.collect(),
+        };
+        let end = End { producer, pid: lane.pid, kind, how: how.to_owned(), samples };
         lane.end(now);
-        if let Some(work) = work
+        // Of several claims any may have ended it, because answers are sent together: all are
+        // made again, each alone, and then it is known.
+        let blamed = work.filter(|_| jobs.len() <= 1);
+        if let Some(work) = blamed
             && let Err(failure) = self.ledger.release(work.sequence, producer, how)
         {
             self.failure.get_or_insert(failure);
         }
-        self.ended += 1;
+        for job in jobs {
+            self.ledger.unclaim(job.sequence, producer);
+            self.free.push(job.slot);
+        }
+        self.ended.add(kind);
         if self.ends.len() == Status::ENDS {
             self.ends.remove(0);
         }

@@ -9,8 +9,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use super::error::ProducersError;
-use super::lane::ProducerState;
+use super::error::{EndKind, ProducersError};
 use super::produce::{Make, produce};
 use super::shared::Shared;
 use super::state::State;
@@ -81,7 +80,7 @@ fn start(shared: &Arc<Shared>, make: &Arc<Make>, producer: usize) -> Result<(), 
 fn work(shared: &Shared, make: &Make, producer: usize, generation: u32) {
     let beat = || shared.lock().beat(producer, generation);
     while let Some(mut job) = shared.claim(producer, generation) {
-        let made = produce(make, &shared.layout, &mut job, &beat);
+        let made = produce(make, &shared.layout, &job.claim, job.slot.bytes_mut(), &beat);
         if !shared.finish(producer, generation, job, made) {
             break;
         }
@@ -106,7 +105,7 @@ fn give_up_hung(shared: &Shared, state: &mut State, now: Instant) {
         else {
             continue;
         };
-        state.end(producer, &how, now);
+        state.end(producer, EndKind::Hung, &how, Vec::new(), now);
         if let Err(failure) = shared.replace_slot(state) {
             state.failure.get_or_insert(failure);
         }
@@ -127,18 +126,8 @@ fn next_due(shared: &Shared, state: &State, now: Instant) -> Option<Instant> {
 fn start_due(shared: &Arc<Shared>, make: &Arc<Make>) {
     let now = Instant::now();
     let due: Vec<usize> = shared.update(|state| {
-        let is_due = |&producer: &usize| {
-            let lane = &state.lanes[producer];
-            lane.restart_at.is_some_and(|at| at <= now)
-        };
-        let due: Vec<usize> = (0..state.lanes.len()).filter(is_due).collect();
-        for &producer in &due {
-            let lane = &mut state.lanes[producer];
-            lane.restart_at = None;
-            lane.restarts += 1;
-            lane.state = ProducerState::Starting;
-        }
-        due
+        let lanes = state.lanes.iter_mut().enumerate();
+        lanes.filter_map(|(producer, lane)| lane.take_restart(now).then_some(producer)).collect()
     });
     for producer in due {
         if let Err(failure) = start(shared, make, producer) {

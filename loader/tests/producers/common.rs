@@ -2,22 +2,16 @@
 
 use std::sync::{Arc, Condvar, Mutex};
 
-use millrace_loader::producers::{
-    Claim, DType, Field, Layout, Made, Producers, ProducersConfig, SampleBatch, SampleMut,
-};
+use millrace_loader::producers::{DType, Field, Layout, Producers, ProducersConfig, SampleBatch};
 
 /// An image of three numbers and a label.
 pub(crate) fn layout() -> Layout {
     Layout::new([Field::new("x", DType::F32, [3]), Field::new("y", DType::U8, [])]).unwrap()
 }
 
-/// Writes what follows from the claim alone.
-pub(crate) fn fill(claim: &Claim, sample: &mut SampleMut<'_>) -> Made {
-    let values = [claim.epoch as f32, claim.index as f32, (claim.seed >> 40) as f32];
-    sample.field::<f32>(0).copy_from_slice(&values);
-    sample.field::<u8>(1)[0] = claim.index as u8;
-    Ok(())
-}
+#[path = "../programs/known.rs"]
+mod known;
+pub(crate) use known::fill;
 
 /// 23 samples, 4 in a batch.
 pub(crate) fn config() -> ProducersConfig {

@@ -3,5 +3,6 @@
 mod common;
 mod faults;
 mod memory;
+mod processes;
 mod stops;
 mod streams;

@@ -122,6 +122,7 @@ fn settings_that_make_no_sense_are_told() {
     assert_eq!(error(|config| config.batch_size = 0), "0 samples of a batch: at least 1 is needed");
     assert_eq!(error(|config| config.held = 0), "0 batches that may be held: at least 1 is needed");
     assert_eq!(error(|config| config.attempts = 0), "0 attempts at a sample: at least 1 is needed");
+    assert!(error(|config| config.claims = Some(0)).starts_with("0 claims of a process"));
     assert_eq!(
         error(|config| config.ahead = Some(3)),
         "3 slots ahead: a batch of 4 samples needs at least 4"

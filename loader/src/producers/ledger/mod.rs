@@ -9,7 +9,7 @@
 //! | nothing | in work | [`Ledger::claim`], at the end of the entries |
 //! | open | in work | [`Ledger::claim`], the oldest open one first |
 //! | in work | ready | [`Ledger::complete`], by the producer that has it, and no other |
-//! | in work | open | [`Ledger::release`] (its producer ended), [`Ledger::fail`] (substituted) |
+//! | in work | open | [`Ledger::release`] and [`Ledger::unclaim`] (its producer ended), [`Ledger::fail`] (substituted) |
 //! | in work | skipped | [`Ledger::fail`] |
 //! | ready | taken | [`Ledger::take`] |
 //!
@@ -163,6 +163,11 @@ impl<S> Ledger<S> {
         !self.open.is_empty() || (self.is_within_window() && !self.stream.is_over())
     }
 
+    /// Whether the next claim is one that went out before.
+    pub(crate) fn is_next_again(&self) -> bool {
+        !self.open.is_empty()
+    }
+
     /// Gives a sample to a producer, under a sequence number. The caller has a slot for it.
     pub(crate) fn claim(&mut self, producer: usize) -> Option<(u64, Claim)> {
         let sequence = match self.open.pop_first() {
@@ -264,6 +269,13 @@ impl<S> Ledger<S> {
         }
         self.reopen(sequence);
         Ok(())
+    }
+
+    /// The claim was not begun when its producer ended: it is open again.
+    pub(crate) fn unclaim(&mut self, sequence: u64, producer: usize) {
+        if self.in_work(sequence, producer).is_some() {
+            self.reopen(sequence);
+        }
     }
 
     fn reopen(&mut self, sequence: u64) {
