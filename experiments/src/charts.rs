@@ -1,4 +1,5 @@
-//! Traces and their charts as files: written by runs, read by `gantt` and by comparisons.
+//! Traces and their charts as files: written by runs, read by [`gantt`](crate::gantt) and by
+//! comparisons.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -10,32 +11,12 @@ use millrace_runtime::trace::Trace;
 
 use crate::combination::Combination;
 use crate::failure::{Failure, chain};
-use crate::interrupt;
-use crate::options::{BatchRange, GanttOptions};
-use crate::output::{Output, write_file};
+use crate::options::BatchRange;
+use crate::output::Output;
 use crate::terminal;
 
 /// Width of the charts of a comparison, in pixels.
 const WIDTH: u32 = 1200;
-
-/// `gantt TRACE --out FILE`.
-///
-/// # Errors
-/// When the trace cannot be read or drawn, or the chart not be written.
-pub fn gantt(options: &GanttOptions) -> Result<(), Failure> {
-    let trace = read(&options.trace)?;
-    warn(options.trace.display(), &trace);
-    let mut chart = Chart::new(&trace).width(options.width);
-    if let Some(range) = options.batches {
-        chart = chart.batches(range.first..range.end);
-    }
-    let svg = chart.render().map_err(|error| {
-        Failure::failed(format_args!("cannot draw {}: {}", options.trace.display(), chain(&error)))
-    })?;
-    // Up to here Ctrl-C just ends the process; from here on the file is finished first.
-    interrupt::install()?;
-    write_file(&options.out, |file| file.write_all(svg.as_bytes()))
-}
 
 /// Reads and checks a trace.
 ///

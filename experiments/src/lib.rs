@@ -14,6 +14,7 @@
 //! | [`mod@bench`] | the cost of a task, beside other runtimes |
 //! | [`counters`], [`energy`], [`machine`] | what is measured beside the clock |
 //! | [`table`], [`charts`], [`report`], [`output`] | what becomes of results |
+//! | [`mod@gantt`] | charts of traces that were written before |
 //!
 //! # Invariants
 //! - **No number without a status.** What was not measured is a reason
@@ -55,6 +56,7 @@ pub mod counters;
 pub mod data;
 pub mod energy;
 pub mod failure;
+pub mod gantt;
 pub mod interrupt;
 mod learner;
 pub mod machine;
@@ -95,7 +97,7 @@ fn run_millrace() -> Result<(), Failure> {
     match command {
         Command::Compare(options) => compare::compare(&options),
         Command::Train(options) => train::train(&options),
-        Command::Gantt(options) => charts::gantt(&options),
+        Command::Gantt(options) => gantt::gantt(&options),
         Command::Bench(BenchCommand::Runtime(options)) => bench::runtime(&options),
         Command::Bench(BenchCommand::Costs(options)) => bench::costs(&options),
         Command::Bench(BenchCommand::Metg(options)) => bench::metg(&options),

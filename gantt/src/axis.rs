@@ -3,7 +3,8 @@
 use millrace_runtime::trace::{Mark, MarkKind};
 
 use crate::GanttError;
-use crate::canvas::{Align, Canvas, FAINT, Font, INK, MUTED};
+use crate::canvas::{Align, Canvas, Font};
+use crate::theme::Tone;
 
 /// Room for the label of a tick, in pixels.
 const TICK_ROOM: f64 = 95.0;
@@ -12,11 +13,11 @@ const GAP: f64 = 7.0;
 /// The least distance of epoch lines, in pixels.
 const EPOCH_GAP: f64 = 6.0;
 /// Fonts of the numbers of batches, epochs and ticks.
-const BATCH: Font = Font::new(10.0, MUTED);
-const EPOCH: Font = Font::bold(10.5, INK);
-const TICK: Font = Font::new(11.0, MUTED);
+const BATCH: Font = Font::new(10.0, Tone::Muted);
+const EPOCH: Font = Font::bold(10.5, Tone::Ink);
+const TICK: Font = Font::new(11.0, Tone::Muted);
 /// Font of what the numbers mean.
-const WORDS: Font = Font::new(11.0, INK);
+const WORDS: Font = Font::new(11.0, Tone::Ink);
 
 /// A mapping of time (nanoseconds, perhaps relative to some event) to pixels.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +59,7 @@ impl Axis {
     ) -> Result<(), GanttError> {
         for tick in self.ticks().1 {
             let x = self.x(tick);
-            canvas.rect((x - 0.5, top), (x + 0.5, end), FAINT)?;
+            canvas.rect((x - 0.5, top), (x + 0.5, end), Tone::Faint)?;
         }
         Ok(())
     }
@@ -70,11 +71,11 @@ impl Axis {
         y: f64,
         words: &str,
     ) -> Result<(), GanttError> {
-        canvas.rect((self.left, y), (self.left + self.width, y + 1.0), MUTED)?;
+        canvas.rect((self.left, y), (self.left + self.width, y + 1.0), Tone::Muted)?;
         let (step, ticks) = self.ticks();
         for tick in ticks {
             let x = self.x(tick);
-            canvas.rect((x - 0.5, y), (x + 0.5, y + 5.0), MUTED)?;
+            canvas.rect((x - 0.5, y), (x + 0.5, y + 5.0), Tone::Muted)?;
             canvas.text((x, y + 14.0), Align::Centre, TICK, &milliseconds(tick, step))?;
         }
         let middle = self.left + self.width / 2.0;
@@ -104,8 +105,8 @@ impl Axis {
             if x < free || crossed {
                 continue;
             }
-            canvas.rect((x - 0.4, rows.batch - 6.0), (x + 0.4, top), MUTED)?;
-            canvas.rect((x - 0.4, top), (x + 0.4, end), INK)?;
+            canvas.rect((x - 0.4, rows.batch - 6.0), (x + 0.4, top), Tone::Muted)?;
+            canvas.rect((x - 0.4, top), (x + 0.4, end), Tone::Ink)?;
             canvas.text((x + 3.0, rows.batch), Align::Left, BATCH, &label)?;
             free = end_of_label + GAP;
         }
@@ -117,7 +118,7 @@ impl Axis {
             }
             let row = rows.epoch.filter(|_| x >= free);
             let start = row.unwrap_or(rows.batch) - 6.0;
-            canvas.rect((x - 1.0, start), (x + 1.0, end), INK)?;
+            canvas.rect((x - 1.0, start), (x + 1.0, end), Tone::Ink)?;
             line = x + EPOCH_GAP;
             if let Some(row) = row {
                 canvas.text((x + 4.0, row), Align::Left, EPOCH, &label)?;

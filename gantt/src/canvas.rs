@@ -7,9 +7,10 @@
 
 use plotters::backend::{DrawingBackend, SVGBackend};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use plotters::style::{FontFamily, FontStyle, RGBColor, TextStyle};
+use plotters::style::{FontFamily, FontStyle, TextStyle};
 
-use crate::GanttError;
+use crate::theme::Tone;
+use crate::{GanttError, Theme};
 
 /// Units per pixel.
 pub(crate) const UNIT: i32 = 50;
@@ -17,15 +18,10 @@ const FONT: &str = "Helvetica, Arial, sans-serif";
 /// The backend divides font sizes by this.
 const BACKEND_SCALE: f64 = 1.24;
 
-pub(crate) const INK: RGBColor = RGBColor(31, 36, 48);
-pub(crate) const MUTED: RGBColor = RGBColor(96, 104, 120);
-pub(crate) const FAINT: RGBColor = RGBColor(225, 228, 234);
-pub(crate) const LANE: RGBColor = RGBColor(238, 240, 243);
-pub(crate) const WARNING: RGBColor = RGBColor(176, 32, 32);
-
 /// A figure in the making.
 pub(crate) struct Canvas<'a> {
     svg: SVGBackend<'a>,
+    theme: Theme,
 }
 
 /// Where text starts, relative to its position.
@@ -36,21 +32,21 @@ pub(crate) enum Align {
     Right,
 }
 
-/// Size in pixels, weight and colour of text.
+/// Size in pixels, weight and tone of text.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Font {
     pub(crate) size: f64,
     pub(crate) bold: bool,
-    pub(crate) colour: RGBColor,
+    pub(crate) tone: Tone,
 }
 
 impl Font {
-    pub(crate) const fn new(size: f64, colour: RGBColor) -> Self {
-        Font { size, bold: false, colour }
+    pub(crate) const fn new(size: f64, tone: Tone) -> Self {
+        Font { size, bold: false, tone }
     }
 
-    pub(crate) const fn bold(size: f64, colour: RGBColor) -> Self {
-        Font { size, bold: true, colour }
+    pub(crate) const fn bold(size: f64, tone: Tone) -> Self {
+        Font { size, bold: true, tone }
     }
 
     /// Upper estimate of the width of `text` in pixels.
@@ -95,17 +91,17 @@ pub(crate) fn units(px: f64) -> i32 {
     (px * f64::from(UNIT)).round() as i32
 }
 
-/// Draws a figure of `width` by `height` pixels on white.
+/// Draws a figure of `width` by `height` pixels.
 pub(crate) fn figure(
-    width: f64,
-    height: f64,
+    (width, height): (f64, f64),
+    theme: Theme,
     draw: impl FnOnce(&mut Canvas<'_>) -> Result<(), GanttError>,
 ) -> Result<String, GanttError> {
     let mut document = String::new();
     let size = (units(width) as u32, units(height) as u32);
     {
-        let mut canvas = Canvas { svg: SVGBackend::with_string(&mut document, size) };
-        canvas.rect((0.0, 0.0), (width, height), RGBColor(255, 255, 255))?;
+        let mut canvas = Canvas { svg: SVGBackend::with_string(&mut document, size), theme };
+        canvas.rect((0.0, 0.0), (width, height), Tone::Page)?;
         draw(&mut canvas)?;
         canvas.svg.present().map_err(failed)?;
     }
@@ -123,9 +119,9 @@ impl Canvas<'_> {
         &mut self,
         (x0, y0): (f64, f64),
         (x1, y1): (f64, f64),
-        colour: RGBColor,
+        tone: Tone,
     ) -> Result<(), GanttError> {
-        self.unit_rect((units(x0), units(y0)), (units(x1), units(y1)), colour)
+        self.unit_rect((units(x0), units(y0)), (units(x1), units(y1)), tone)
     }
 
     /// Fills a rectangle given by two corners in units.
@@ -133,18 +129,18 @@ impl Canvas<'_> {
         &mut self,
         from: (i32, i32),
         to: (i32, i32),
-        colour: RGBColor,
+        tone: Tone,
     ) -> Result<(), GanttError> {
-        self.svg.draw_rect(from, to, &colour, true).map_err(failed)
+        self.svg.draw_rect(from, to, &self.theme.colour(tone), true).map_err(failed)
     }
 
     /// Fills a polygon given in units.
     pub(crate) fn polygon(
         &mut self,
         points: impl IntoIterator<Item = (i32, i32)>,
-        colour: RGBColor,
+        tone: Tone,
     ) -> Result<(), GanttError> {
-        self.svg.fill_polygon(points, &colour).map_err(failed)
+        self.svg.fill_polygon(points, &self.theme.colour(tone)).map_err(failed)
     }
 
     /// Writes one line of text; `y` is its middle.
@@ -164,7 +160,7 @@ impl Canvas<'_> {
         };
         let style = TextStyle {
             font: (FontFamily::Name(FONT), size, weight).into(),
-            color: plotters::style::Color::to_backend_color(&font.colour),
+            color: plotters::style::Color::to_backend_color(&self.theme.colour(font.tone)),
             pos: Pos::new(anchor, VPos::Center),
         };
         let text: String = text.chars().map(|c| if allowed(c) { c } else { '\u{fffd}' }).collect();

@@ -4,15 +4,16 @@ use std::ops::Range;
 
 use millrace_runtime::trace::{MarkKind, Trace};
 
-use crate::GanttError;
 use crate::axis::{Axis, MarkRows, duration};
 use crate::band::Shape;
-use crate::canvas::{Align, Canvas, Font, INK, MUTED, WARNING, figure};
+use crate::canvas::{Align, Canvas, Font, figure};
 use crate::legend::Legend;
 use crate::palette::Palette;
-use crate::segment::check;
+use crate::segment::{check, overlap_words, overlaps};
+use crate::theme::Tone;
 use crate::view::{DOT, View, lane_height, lane_note, paint_lane, shapes, shares, whole};
 use crate::window::Selection;
+use crate::{GanttError, Theme};
 
 /// Widths that figures may have, in pixels.
 pub(crate) const WIDTHS: (u32, u32) = (400, 10_000);
@@ -29,10 +30,10 @@ pub(crate) const AXIS_ROOM: f64 = 40.0;
 /// Lines of facts about the run at most.
 const FACT_LINES: usize = 3;
 
-pub(crate) const TITLE: Font = Font::bold(18.0, INK);
-pub(crate) const FACT: Font = Font::new(12.0, MUTED);
-pub(crate) const NAME: Font = Font::new(11.5, INK);
-pub(crate) const NOTE: Font = Font::new(10.5, MUTED);
+pub(crate) const TITLE: Font = Font::bold(18.0, Tone::Ink);
+pub(crate) const FACT: Font = Font::new(12.0, Tone::Muted);
+pub(crate) const NAME: Font = Font::new(11.5, Tone::Ink);
+pub(crate) const NOTE: Font = Font::new(10.5, Tone::Muted);
 /// Height of a line of facts, in pixels.
 pub(crate) const FACT_ROW: f64 = 17.0;
 
@@ -79,18 +80,25 @@ pub(crate) const FACT_ROW: f64 = 17.0;
 pub struct Chart<'a> {
     trace: &'a Trace,
     width: u32,
+    theme: Theme,
     selection: Selection,
 }
 
 impl<'a> Chart<'a> {
-    /// A chart of the whole trace, 1200 pixels wide.
+    /// A chart of the whole trace, 1200 pixels wide, on white.
     pub fn new(trace: &'a Trace) -> Self {
-        Chart { trace, width: DEFAULT_WIDTH, selection: Selection::All }
+        Chart { trace, width: DEFAULT_WIDTH, theme: Theme::Light, selection: Selection::All }
     }
 
     /// Sets the width in pixels, 400 to 10000; the height follows from the number of lanes.
     pub fn width(mut self, px: u32) -> Self {
         self.width = px;
+        self
+    }
+
+    /// Sets whether the chart is on white or on a dark page.
+    pub fn theme(mut self, theme: Theme) -> Self {
+        self.theme = theme;
         self
     }
 
@@ -119,7 +127,7 @@ impl<'a> Chart<'a> {
         let palette = Palette::new(&[self.trace]);
         let view = View::new(self.trace, &self.selection, &palette)?;
         let layout = Layout::new(view, &palette, &self.selection, f64::from(self.width));
-        figure(layout.width, layout.height, |canvas| layout.draw(canvas))
+        figure((layout.width, layout.height), self.theme, |canvas| layout.draw(canvas))
     }
 }
 
@@ -180,6 +188,8 @@ struct Layout<'a> {
     view: View<'a>,
     legend: Legend,
     facts: Vec<String>,
+    /// Spans that overlap another of their lane.
+    overlaps: usize,
     width: f64,
     height: f64,
     legend_top: f64,
@@ -193,10 +203,11 @@ impl<'a> Layout<'a> {
     fn new(view: View<'a>, palette: &Palette, selection: &Selection, width: f64) -> Self {
         let inner = width - 2.0 * MARGIN;
         let facts = facts(&view, selection, inner);
+        let overlaps = overlaps(view.trace);
         let rest = view.summary.lanes.iter().any(|lane| lane.rest > 0);
         let legend = Legend::new(&view.used, palette, rest, inner);
-        // Below the title, and with a warning where spans are missing.
-        let lines = facts.len() + usize::from(view.trace.dropped > 0);
+        // Below the title, and with a warning where spans are missing or hide others.
+        let lines = facts.len() + usize::from(view.trace.dropped > 0) + usize::from(overlaps > 0);
         let legend_top = MARGIN + 26.0 + lines as f64 * FACT_ROW + 8.0;
         let marked = |kind| view.marks().iter().any(|mark| mark.kind == kind);
         let mut y = legend_top + legend.height() + 10.0;
@@ -221,6 +232,7 @@ impl<'a> Layout<'a> {
             view,
             legend,
             facts,
+            overlaps,
             width,
             height,
             legend_top,
@@ -261,8 +273,13 @@ impl<'a> Layout<'a> {
             y += FACT_ROW;
         }
         if let Some(losses) = trace.losses() {
-            let font = Font::new(12.0, WARNING);
+            let font = Font::new(12.0, Tone::Warning);
             let words = format!("The figure has holes: {losses}");
+            canvas.text((MARGIN, y), Align::Left, font, &font.fit(&words, inner))?;
+            y += FACT_ROW;
+        }
+        if let Some(words) = overlap_words(self.overlaps) {
+            let font = Font::new(12.0, Tone::Warning);
             canvas.text((MARGIN, y), Align::Left, font, &font.fit(&words, inner))?;
         }
         Ok(())

@@ -7,7 +7,7 @@ use millrace_runtime::trace::{Mark, Trace};
 
 use crate::axis::{Axis, MarkRows, duration};
 use crate::band::Shape;
-use crate::canvas::{Align, Canvas, Font, INK, LANE, figure, units};
+use crate::canvas::{Align, Canvas, Font, figure, units};
 use crate::chart::{
     AXIS_ROOM, DEFAULT_WIDTH, FACT, FACT_ROW, MARGIN, NAME, NOTE, TITLE, axis_words, check_width,
     name_room,
@@ -15,9 +15,10 @@ use crate::chart::{
 use crate::legend::Legend;
 use crate::palette::{BUSY, Key, Palette};
 use crate::segment::check;
+use crate::theme::Tone;
 use crate::view::{View, lane_height, paint_lane, percent, shapes, whole};
 use crate::window::{Selection, first_batch};
-use crate::{GanttError, Summary};
+use crate::{GanttError, Summary, Theme};
 
 /// Width of the column of share bars, in pixels.
 const BAR: f64 = 150.0;
@@ -28,7 +29,7 @@ const BLOCK_GAP: f64 = 12.0;
 /// Heights of a block's title and of its row of batch numbers, in pixels.
 const HEAD_ROW: f64 = 18.0;
 const MARK_ROW: f64 = 14.0;
-const HEAD: Font = Font::bold(13.0, INK);
+const HEAD: Font = Font::bold(13.0, Tone::Ink);
 
 /// What [`compare`] shows, and how large.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,13 +39,20 @@ pub struct Comparison {
     pub title: String,
     /// Width in pixels, 400 to 10000.
     pub width: u32,
+    /// Whether the figure is on white or on a dark page.
+    pub theme: Theme,
     /// The batches to show of each trace; all if `None`.
     pub batches: Option<Range<u32>>,
 }
 
 impl Default for Comparison {
     fn default() -> Self {
-        Comparison { title: "Comparison".to_owned(), width: DEFAULT_WIDTH, batches: None }
+        Comparison {
+            title: "Comparison".to_owned(),
+            width: DEFAULT_WIDTH,
+            theme: Theme::Light,
+            batches: None,
+        }
     }
 }
 
@@ -60,6 +68,13 @@ impl Comparison {
     #[must_use]
     pub fn width(mut self, px: u32) -> Self {
         self.width = px;
+        self
+    }
+
+    /// Sets whether the figure is on white or on a dark page.
+    #[must_use]
+    pub fn theme(mut self, theme: Theme) -> Self {
+        self.theme = theme;
         self
     }
 
@@ -92,7 +107,9 @@ pub fn compare(traces: &[&Trace], options: &Comparison) -> Result<String, GanttE
     let views: Result<Vec<_>, _> =
         traces.iter().map(|trace| View::new(trace, &selection, &palette)).collect();
     let layout = Layout::new(views?, &palette, options);
-    figure(f64::from(options.width), layout.height, |canvas| layout.draw(canvas, options))
+    figure((f64::from(options.width), layout.height), options.theme, |canvas| {
+        layout.draw(canvas, options)
+    })
 }
 
 /// Positions of everything, in pixels.
@@ -239,13 +256,13 @@ fn share_bar(
         return Ok(());
     }
     let idle = summary.idle();
-    canvas.rect((left, top), (left + BAR, top + BAR_HEIGHT), LANE)?;
+    canvas.rect((left, top), (left + BAR, top + BAR_HEIGHT), Tone::Lane)?;
     let parts = [(BUSY, summary.busy())];
     let parts = parts.into_iter().chain(idle.iter().map(|(cause, t)| (Key::idle(cause), t)));
     let mut x = left;
     for (key, time) in parts {
         let end = x + summary.worker_share(time) * BAR;
-        canvas.rect((x, top), (end, top + BAR_HEIGHT), key.colour())?;
+        canvas.rect((x, top), (end, top + BAR_HEIGHT), Tone::Key(key))?;
         x = end;
     }
     let share = |time| percent(summary.worker_share(time));

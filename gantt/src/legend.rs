@@ -2,14 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use plotters::style::RGBColor;
-
 use crate::GanttError;
-use crate::canvas::{Align, Canvas, Font, INK, LANE, MUTED};
+use crate::canvas::{Align, Canvas, Font};
 use crate::palette::{Group, Key, Palette};
+use crate::theme::Tone;
 
-const ENTRY: Font = Font::new(11.0, INK);
-const TITLE: Font = Font::new(11.0, MUTED);
+const ENTRY: Font = Font::new(11.0, Tone::Ink);
+const TITLE: Font = Font::new(11.0, Tone::Muted);
 /// Heights and distances in pixels.
 const ROW: f64 = 18.0;
 const SWATCH: f64 = 12.0;
@@ -21,8 +20,8 @@ const WIDEST: f64 = 260.0;
 pub(crate) struct Legend {
     /// Titles of groups: row and text.
     titles: Vec<(usize, &'static str)>,
-    /// Row, offset from the left, colour and text of each entry.
-    entries: Vec<(usize, f64, RGBColor, String)>,
+    /// Row, offset from the left, tone and text of each entry.
+    entries: Vec<(usize, f64, Tone, String)>,
     rows: usize,
     /// Offset of the first entry of each row.
     indent: f64,
@@ -36,30 +35,30 @@ impl Legend {
         let mut legend = Legend { titles: Vec::new(), entries: Vec::new(), rows: 0, indent };
         for (group, title) in groups {
             let keys = used.iter().filter(|key| key.group() == group);
-            let entries = keys.map(|&key| (key.colour(), palette.label(key).to_owned()));
+            let entries = keys.map(|&key| (Tone::Key(key), palette.label(key).to_owned()));
             legend.group(title, entries.collect(), width);
         }
         if rest {
             let words = "scheduling; on main, the program itself".to_owned();
-            legend.group("other", vec![(LANE, words)], width);
+            legend.group("other", vec![(Tone::Lane, words)], width);
         }
         legend
     }
 
-    fn group(&mut self, title: &'static str, entries: Vec<(RGBColor, String)>, width: f64) {
+    fn group(&mut self, title: &'static str, entries: Vec<(Tone, String)>, width: f64) {
         if entries.is_empty() {
             return;
         }
         self.titles.push((self.rows, title));
         let mut x = self.indent;
-        for (colour, label) in entries {
+        for (tone, label) in entries {
             let label = ENTRY.fit(&label, WIDEST.min(width - self.indent - SWATCH - 5.0));
             let wide = SWATCH + 5.0 + ENTRY.width(&label);
             if x + wide > width && x > self.indent {
                 x = self.indent;
                 self.rows += 1;
             }
-            self.entries.push((self.rows, x, colour, label));
+            self.entries.push((self.rows, x, tone, label));
             x += wide + GAP;
         }
         self.rows += 1;
@@ -79,13 +78,13 @@ impl Legend {
         for &(row, title) in &self.titles {
             canvas.text((left, middle(row)), Align::Left, TITLE, title)?;
         }
-        for (row, x, colour, label) in &self.entries {
+        for (row, x, tone, label) in &self.entries {
             let (x, y) = (left + x, middle(*row));
-            if *colour == LANE {
+            if *tone == Tone::Lane {
                 // As pale as the page: it needs a border.
-                canvas.rect((x - 0.7, y - 6.7), (x + SWATCH + 0.7, y + 6.7), MUTED)?;
+                canvas.rect((x - 0.7, y - 6.7), (x + SWATCH + 0.7, y + 6.7), Tone::Muted)?;
             }
-            canvas.rect((x, y - SWATCH / 2.0), (x + SWATCH, y + SWATCH / 2.0), *colour)?;
+            canvas.rect((x, y - SWATCH / 2.0), (x + SWATCH, y + SWATCH / 2.0), *tone)?;
             canvas.text((x + SWATCH + 5.0, y), Align::Left, ENTRY, label)?;
         }
         Ok(())

@@ -1,8 +1,8 @@
 //! Figures of execution traces.
 //!
 //! A [`Trace`](millrace_runtime::trace::Trace) holds what every thread of a run did and when.
-//! This crate draws it: [`Chart`] one trace, [`compare`] several on one time axis, both as SVG;
-//! and [`Summary`] says in nanoseconds where the time went. It knows traces only: no task, no
+//! This crate draws it: [`Chart`] one trace, [`compare`] several on one time axis, both as SVG,
+//! [`Page`] either as an interactive HTML page; and [`Summary`] says in nanoseconds where the time went. It knows traces only: no task, no
 //! arena, no file.
 //!
 //! In a figure each thread has a lane, the main thread above the workers. Tasks are green, one
@@ -59,15 +59,19 @@ mod chart;
 mod compare;
 mod error;
 mod legend;
+mod page;
 mod palette;
 mod segment;
 mod summary;
+mod theme;
 mod view;
 mod window;
 
 pub use chart::Chart;
 pub use compare::{Comparison, compare};
 pub use error::GanttError;
+pub use page::Page;
 pub use segment::Activity;
 pub use summary::{CauseTimes, LaneSummary, Summary, Total};
+pub use theme::Theme;
 pub use window::middle_batches;

@@ -9,7 +9,8 @@ use std::collections::HashMap;
 use millrace_runtime::trace::{Cause, SpanKind, Trace};
 use plotters::style::RGBColor;
 
-use crate::segment::{Activity, Segment};
+use crate::Theme;
+use crate::segment::Activity;
 
 /// A shade: lightness (0 to 1), chroma, hue in degrees.
 type Shade = (f32, f32, f32);
@@ -81,14 +82,20 @@ impl Key {
         self.group() == Group::Tasks
     }
 
-    pub(crate) fn colour(self) -> RGBColor {
-        rgb(match self.0 {
+    pub(crate) fn colour(self, theme: Theme) -> RGBColor {
+        let shade = match self.0 {
             code @ WAIT.. => wait_shade(code - WAIT),
             code @ IDLE.. => idle_shade(code - IDLE),
             OTHER_TASKS => OTHER,
             slot => GREENS[usize::from(slot)],
-        })
+        };
+        rgb(if theme == Theme::Dark { on_dark(shade) } else { shade })
     }
+}
+
+/// The same shade for a dark page, from which the darkest ones must stand out.
+fn on_dark((lightness, chroma, hue): Shade) -> Shade {
+    (0.45 + (lightness - 0.29) * 0.77, chroma, hue)
 }
 
 fn idle_shade(cause: u8) -> Shade {
@@ -162,13 +169,13 @@ impl Palette {
         self.keys.insert(kind.to_owned(), key);
     }
 
-    /// The key of a segment of `trace`.
-    pub(crate) fn key(&self, trace: &Trace, segment: &Segment) -> Key {
-        match segment.activity {
+    /// The key of what a lane of `trace` does in a span of the given name.
+    pub(crate) fn key_of(&self, trace: &Trace, activity: Activity, name: u32) -> Key {
+        match activity {
             Activity::Idle(cause) => Key::idle(cause),
             Activity::Wait(cause) => Key::wait(cause),
             Activity::Task => {
-                let name = &trace.names[segment.name as usize];
+                let name = &trace.names[name as usize];
                 self.keys.get(name).copied().unwrap_or(Key(OTHER_TASKS))
             }
         }
@@ -262,17 +269,30 @@ mod tests {
                 }
             }
         }
-        for shade in greens {
-            let RGBColor(r, g, b) = rgb(shade);
-            assert!(g > r && (g >= b || shade.2 > 190.0), "{shade:?} is not green: {r} {g} {b}");
+        for theme in [|shade| shade, on_dark] {
+            for shade in greens.iter().copied().map(theme) {
+                let RGBColor(r, g, b) = rgb(shade);
+                let green = g > r && (g >= b || shade.2 > 190.0);
+                assert!(green, "{shade:?} is not green: {r} {g} {b}");
+            }
+            for shade in causes(idle_shade).into_iter().map(theme) {
+                let RGBColor(r, g, b) = rgb(shade);
+                assert!(r > g.max(b) + 50, "{shade:?} is not red: {r} {g} {b}");
+            }
+            for shade in causes(wait_shade).into_iter().map(theme) {
+                let RGBColor(r, g, b) = rgb(shade);
+                assert!(b > r && b > g, "{shade:?} is not blue or violet: {r} {g} {b}");
+            }
         }
-        for shade in causes(idle_shade) {
-            let RGBColor(r, g, b) = rgb(shade);
-            assert!(r > g.max(b) + 60, "{shade:?} is not red: {r} {g} {b}");
-        }
-        for shade in causes(wait_shade) {
-            let RGBColor(r, g, b) = rgb(shade);
-            assert!(b > r && b > g, "{shade:?} is not blue or violet: {r} {g} {b}");
+    }
+
+    #[test]
+    fn every_shade_stands_out_from_a_dark_lane() {
+        let RGBColor(r, g, b) = Theme::Dark.colour(crate::theme::Tone::Lane);
+        let lane = r.max(g).max(b);
+        for key in (0..KEYS as u8).map(Key) {
+            let RGBColor(r, g, b) = key.colour(Theme::Dark);
+            assert!(r.max(g).max(b) > lane + 35, "{key:?}: {r} {g} {b}");
         }
     }
 

@@ -80,17 +80,50 @@ pub(crate) fn check(trace: &Trace) -> Result<(), GanttError> {
 
 /// The segments of every lane, in time order, of a trace that was [`check`]ed.
 pub(crate) fn segments(trace: &Trace) -> Vec<Vec<Segment>> {
+    let kinds = trace.lanes.iter().map(|lane| lane.kind);
+    by_lane(trace).into_iter().zip(kinds).map(|(spans, kind)| innermost(&spans, kind)).collect()
+}
+
+/// The spans of every lane, each before those that it holds.
+pub(crate) fn by_lane(trace: &Trace) -> Vec<Vec<&Span>> {
     let mut lanes: Vec<Vec<&Span>> = vec![Vec::new(); trace.lanes.len()];
     for span in &trace.spans {
         lanes[span.lane as usize].push(span);
     }
-    let sweep = |(mut spans, kind): (Vec<&Span>, LaneKind)| {
-        // An outer span comes before the spans that it holds; the sort is stable and almost
-        // free, since documents are ordered by start.
+    for spans in &mut lanes {
+        // The sort is stable and almost free, since documents are ordered by start.
         spans.sort_by_key(|span| (span.start, Reverse(span.end)));
-        innermost(&spans, kind)
-    };
-    lanes.into_iter().zip(trace.lanes.iter().map(|lane| lane.kind)).map(sweep).collect()
+    }
+    lanes
+}
+
+/// How many spans of a trace that was [`check`]ed overlap one that began before on their lane:
+/// they end after it, or both are tasks with no wait between. A figure shows only one of two
+/// such spans at a time, so it must say how many there are.
+pub(crate) fn overlaps(trace: &Trace) -> usize {
+    by_lane(trace).iter().map(|spans| overlaps_of(spans)).sum()
+}
+
+fn overlaps_of(spans: &[&Span]) -> usize {
+    let mut open: Vec<&Span> = Vec::new();
+    let mut found = 0;
+    for span in spans.iter().filter(|span| span.start < span.end) {
+        while open.last().is_some_and(|outer| outer.end <= span.start) {
+            open.pop();
+        }
+        found += usize::from(open.last().is_some_and(|outer| {
+            span.end > outer.end || (span.kind == SpanKind::Task && outer.kind == SpanKind::Task)
+        }));
+        open.push(span);
+    }
+    found
+}
+
+/// What a figure says of so many overlaps, if there are any.
+pub(crate) fn overlap_words(overlaps: usize) -> Option<String> {
+    (overlaps > 0).then(|| {
+        format!("{overlaps} spans overlap others of their lane; the one that began last is shown")
+    })
 }
 
 fn innermost(spans: &[&Span], kind: LaneKind) -> Vec<Segment> {
@@ -164,6 +197,23 @@ mod tests {
                 (5, 10, Activity::Task)
             ]
         );
+    }
+
+    #[test]
+    fn waits_may_nest_and_tasks_may_not() {
+        let count = |spans: &[Span]| overlaps_of(&spans.iter().collect::<Vec<_>>());
+        let helped = [
+            span(SpanKind::Task, 0, 10),
+            span(SpanKind::Wait, 2, 8),
+            span(SpanKind::Task, 3, 8),
+            span(SpanKind::Task, 10, 12),
+        ];
+        assert_eq!(count(&helped), 0);
+        let crossing = [span(SpanKind::Wait, 0, 4), span(SpanKind::Task, 2, 6)];
+        assert_eq!(count(&crossing), 1);
+        let held = [span(SpanKind::Task, 0, 10), span(SpanKind::Task, 2, 4)];
+        assert_eq!(count(&held), 1);
+        assert_eq!(overlap_words(0), None);
     }
 
     #[test]

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use millrace_runtime::trace::{LaneKind, Mark, Trace};
 
 use crate::band::{Grid, Piece, Shape};
-use crate::canvas::{Canvas, LANE, UNIT, units};
+use crate::canvas::{Canvas, UNIT, units};
 use crate::palette::{Key, Palette, cause_label};
 use crate::segment::{Segment, segments};
 use crate::summary::share;
+use crate::theme::Tone;
 use crate::window::Selection;
 use crate::{GanttError, LaneSummary, Summary};
 
@@ -42,14 +43,13 @@ impl<'a> View<'a> {
         let summary = Summary::of_segments(trace, &segments, from, to);
         let piece = |segment: &Segment| {
             let segment = segment.clipped(from, to)?;
-            let key = palette.key(trace, &segment);
+            let key = palette.key_of(trace, segment.activity, segment.name);
             Some(Piece { start: segment.start, end: segment.end, key })
         };
         let pieces: Vec<Vec<Piece>> =
             segments.iter().map(|lane| lane.iter().filter_map(piece).collect()).collect();
         let used = pieces.iter().flatten().map(|piece| piece.key).collect();
-        let mut order: Vec<usize> = (0..trace.lanes.len()).collect();
-        order.sort_by_key(|&lane| trace.lanes[lane].kind == LaneKind::Worker);
+        let order = lane_order(trace);
         Ok(View { trace, window: (from, to), summary, used, pieces, order })
     }
 
@@ -70,6 +70,13 @@ impl<'a> View<'a> {
         let grid = Grid { window: self.window, width, height, column };
         self.pieces.iter().map(|pieces| grid.shapes(pieces)).collect()
     }
+}
+
+/// Indices of the lanes as they are to be shown: the main thread above the workers.
+pub(crate) fn lane_order(trace: &Trace) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..trace.lanes.len()).collect();
+    order.sort_by_key(|&lane| trace.lanes[lane].kind == LaneKind::Worker);
+    order
 }
 
 /// The shapes of every lane of every view, at the finest resolution that keeps the document
@@ -99,15 +106,15 @@ pub(crate) fn paint_lane(
     shapes: &[Shape],
 ) -> Result<(), GanttError> {
     let (x, y) = (units(left), units(top));
-    canvas.unit_rect((x, y), (x + width, y + height), LANE)?;
+    canvas.unit_rect((x, y), (x + width, y + height), Tone::Lane)?;
     for shape in shapes {
         match shape {
             Shape::Block { key, x0, x1 } => {
-                canvas.unit_rect((x + x0, y), (x + x1, y + height), key.colour())?;
+                canvas.unit_rect((x + x0, y), (x + x1, y + height), Tone::Key(*key))?;
             }
             Shape::Outline { key, points } => {
                 let moved = points.iter().map(|(px, py)| (x + px, y + py));
-                canvas.polygon(moved, key.colour())?;
+                canvas.polygon(moved, Tone::Key(*key))?;
             }
         }
     }

@@ -1,6 +1,7 @@
 //! The command line: what was typed ([`Cli`], [`SingleCli`]), and what it means ([`Settings`]).
 
 mod bench;
+mod gantt;
 mod run;
 mod settings;
 
@@ -11,6 +12,7 @@ use std::str::FromStr;
 
 pub use bench::{BenchCostsOptions, BenchMetgOptions, BenchNnOptions, BenchOptions};
 use clap::{Args, Parser, Subcommand};
+pub use gantt::GanttOptions;
 use millrace_runtime::topology::Pin;
 pub use run::{Bytes, SchedulerChoice};
 use serde::{Deserialize, Serialize};
@@ -34,11 +36,6 @@ Examples:
   millrace train --epochs 1 --workers 2 --trace --trace-batches 0..600 --out first
   millrace train --epochs 1 --workers 2 --scheduler static \
     --placement first/trace-double-advanced.json";
-
-const GANTT_EXAMPLES: &str = "\
-Examples:
-  millrace gantt trace-single-naive.json --out gantt.svg
-  millrace gantt trace-double-advanced.json --out five.svg --batches 130..135 --width 1600";
 
 const BENCH_RUNTIME_EXAMPLES: &str = "\
 Examples:
@@ -100,8 +97,8 @@ pub enum Command {
     /// Train with one combination
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(TrainOptions),
-    /// Draw a trace as a Gantt chart
-    #[command(after_help = GANTT_EXAMPLES)]
+    /// Draw one trace or several as a Gantt chart
+    #[command(after_help = gantt::EXAMPLES)]
     Gantt(GanttOptions),
     /// Measure what a part of Millrace costs
     #[command(subcommand)]
@@ -246,23 +243,6 @@ pub struct RunOptions {
     /// Print the table as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-/// Options of `gantt`.
-#[derive(Clone, Debug, Args)]
-pub struct GanttOptions {
-    /// A trace as written by --trace or by compare
-    pub trace: PathBuf,
-    /// The chart to write (SVG)
-    #[arg(long, value_name = "FILE")]
-    pub out: PathBuf,
-    /// Draw only these batches
-    #[arg(long, value_name = "A..B")]
-    pub batches: Option<BatchRange>,
-    /// Width of the chart in pixels
-    #[arg(long, value_name = "PIXELS", default_value_t = 1200,
-        value_parser = clap::value_parser!(u32).range(400..=10_000))]
-    pub width: u32,
 }
 
 /// Batches `first..end`, counted from 0 over the whole run; never empty.

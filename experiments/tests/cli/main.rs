@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod costs;
 mod errors;
+mod gantt;
 mod idx;
 mod interrupt;
 mod metg;

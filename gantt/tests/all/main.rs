@@ -1,6 +1,7 @@
-//! Figures and summaries of made-up and random traces.
+//! Figures, pages and summaries of made-up and random traces.
 
 mod figures;
+mod pages;
 mod properties;
 mod raster;
 mod support;
