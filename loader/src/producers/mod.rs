@@ -80,7 +80,7 @@ pub use error::{BadSample, End, EndKind, ProducersError, SystemError};
 pub use lane::ProducerState;
 pub use layout::{ALIGNMENT, DType, Element, Field, Layout, LayoutError, MAX_FIELDS, MAX_RANK};
 pub use ledger::Counts;
-pub use monitor::{EndCounts, ProducerStatus, Slots, Status, Verdict, Waits};
+pub use monitor::{EndCounts, ProducerStatus, Slots, Status, Times, Verdict, Waits};
 pub use produce::Made;
 pub use serve::{ServeError, serve};
 pub use slot::{Sample, SampleMut};

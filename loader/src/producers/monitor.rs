@@ -21,12 +21,9 @@ const LONGEST_NS: u64 = (1 << 44) - 1;
 /// Waits of the trainer are charged to the input from this share of its time on.
 const INPUT_BOUND: f64 = 0.05;
 
-/// The waits of the trainer for batches, as they happen.
+/// How long something takes, as it happens.
 #[derive(Debug)]
-pub(crate) struct WaitLog {
-    first: Option<Duration>,
-    /// When the first batch was given out.
-    since: Option<Instant>,
+pub(crate) struct TimeLog {
     histogram: Histogram,
     count: u64,
     total: Duration,
@@ -34,11 +31,9 @@ pub(crate) struct WaitLog {
     longest: Duration,
 }
 
-impl WaitLog {
+impl TimeLog {
     pub(crate) fn new() -> Self {
-        WaitLog {
-            first: None,
-            since: None,
+        TimeLog {
             histogram: Histogram::with_config(&CONFIG),
             count: 0,
             total: Duration::ZERO,
@@ -47,23 +42,17 @@ impl WaitLog {
         }
     }
 
-    /// A batch was given out after a wait.
-    pub(crate) fn add(&mut self, wait: Duration) {
-        if self.first.is_none() {
-            self.first = Some(wait);
-            self.since = Some(Instant::now());
-            return;
-        }
-        let ns = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX).min(LONGEST_NS);
+    pub(crate) fn add(&mut self, time: Duration) {
+        let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).min(LONGEST_NS);
         // Within the histogram's range.
         let _ = self.histogram.increment(ns);
         self.count += 1;
-        self.total += wait;
-        self.squares += wait.as_secs_f64().powi(2);
-        self.longest = self.longest.max(wait);
+        self.total += time;
+        self.squares += time.as_secs_f64().powi(2);
+        self.longest = self.longest.max(time);
     }
 
-    pub(crate) fn waits(&self) -> Waits {
+    pub(crate) fn times(&self) -> Times {
         let quantile = |q: f64| {
             let found = self.histogram.quantile(q).ok().flatten();
             let bucket = found.and_then(|result| result.into_entries().into_values().next());
@@ -71,8 +60,7 @@ impl WaitLog {
         };
         let count = self.count.max(1) as f64;
         let mean = self.total.as_secs_f64() / count;
-        Waits {
-            first: self.first.unwrap_or_default().as_secs_f64(),
+        Times {
             count: self.count,
             total: self.total.as_secs_f64(),
             mean,
@@ -82,38 +70,76 @@ impl WaitLog {
             longest: self.longest.as_secs_f64(),
         }
     }
+}
+
+/// The waits of the trainer for batches, as they happen.
+#[derive(Debug)]
+pub(crate) struct WaitLog {
+    first: Option<Duration>,
+    /// When the first batch was given out.
+    since: Option<Instant>,
+    rest: TimeLog,
+}
+
+impl WaitLog {
+    pub(crate) fn new() -> Self {
+        WaitLog { first: None, since: None, rest: TimeLog::new() }
+    }
+
+    /// A batch was given out after a wait.
+    pub(crate) fn add(&mut self, wait: Duration) {
+        if self.first.is_some() {
+            return self.rest.add(wait);
+        }
+        self.first = Some(wait);
+        self.since = Some(Instant::now());
+    }
+
+    pub(crate) fn waits(&self) -> Waits {
+        let first = self.first.unwrap_or_default().as_secs_f64();
+        Waits { first, rest: self.rest.times() }
+    }
 
     /// Who holds up whom, from the second batch on.
     pub(crate) fn verdict(&self) -> Verdict {
-        let Some(since) = self.since.filter(|_| self.count > 0) else { return Verdict::Unknown };
+        let Some(since) = self.since.filter(|_| self.rest.count > 0) else {
+            return Verdict::Unknown;
+        };
         let elapsed = since.elapsed().as_secs_f64().max(f64::MIN_POSITIVE);
-        match self.total.as_secs_f64() / elapsed >= INPUT_BOUND {
+        match self.rest.total.as_secs_f64() / elapsed >= INPUT_BOUND {
             true => Verdict::InputBound,
             false => Verdict::ComputeBound,
         }
     }
 }
 
-/// How long the trainer waited for batches, in seconds. The first wait, in which producers start
-/// and the first samples are made, is told apart.
+/// How long something took, over many times, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Waits {
-    /// For the first batch.
-    pub first: f64,
-    /// Number of the other batches.
+pub struct Times {
+    /// How often.
     pub count: u64,
-    /// For all others together.
+    /// All together.
     pub total: f64,
     /// On average.
     pub mean: f64,
     /// The standard deviation.
     pub sd: f64,
-    /// Half of the waits are not longer.
+    /// Half of them are not longer; off by 1/64 at most.
     pub median: f64,
-    /// 99 of 100 waits are not longer.
+    /// 99 of 100 are not longer; off by 1/64 at most.
     pub p99: f64,
     /// The longest.
     pub longest: f64,
+}
+
+/// How long the trainer waited for batches. The first wait, in which producers start and the
+/// first samples are made, is told apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Waits {
+    /// For the first batch, in seconds.
+    pub first: f64,
+    /// For each of the others.
+    pub rest: Times,
 }
 
 /// Who holds up whom.
@@ -205,6 +231,9 @@ pub struct Status {
     pub slots: Slots,
     /// The trainer's waits.
     pub waits: Waits,
+    /// How long a sample took, from its claim to its answer. Of answers that came together only
+    /// the first counts.
+    pub making: Times,
     /// Who holds up whom.
     pub verdict: Verdict,
     /// Where a later run would go on.
@@ -259,7 +288,7 @@ impl fmt::Display for Status {
                 write!(f, "; {n} {what}")?;
             }
         }
-        write!(f, "; wait {:.3} ms, {}", waits.mean * 1e3, self.verdict)
+        write!(f, "; wait {:.3} ms, {}", waits.rest.mean * 1e3, self.verdict)
     }
 }
 
@@ -274,12 +303,15 @@ mod tests {
         let mut log = WaitLog::new();
         assert_eq!(log.verdict(), Verdict::Unknown);
         log.add(500 * MS);
-        assert_eq!((log.waits().first, log.waits().count, log.waits().p99), (0.5, 0, 0.0));
+        assert_eq!(
+            (log.waits().first, log.waits().rest.count, log.waits().rest.p99),
+            (0.5, 0, 0.0)
+        );
         for _ in 0..99 {
             log.add(2 * MS);
         }
         log.add(102 * MS);
-        let waits = log.waits();
+        let waits = log.waits().rest;
         assert_eq!((waits.count, waits.longest), (100, 0.102));
         assert!((waits.mean - 0.003).abs() < 1e-9 && (waits.total - 0.3).abs() < 1e-9);
         // 99 waits 1 ms below the mean and one 99 ms above.
@@ -296,6 +328,6 @@ mod tests {
         log.add(500 * MS);
         log.add(Duration::ZERO);
         assert_eq!(log.verdict(), Verdict::ComputeBound);
-        assert_eq!(log.waits().mean, 0.0);
+        assert_eq!(log.waits().rest.mean, 0.0);
     }
 }

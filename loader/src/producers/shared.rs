@@ -167,7 +167,7 @@ impl Shared {
     /// A batch is no longer needed.
     pub(crate) fn give_back(&self, slots: impl Iterator<Item = Slot>) {
         self.update(|state| {
-            state.free.extend(slots);
+            state.put_back(slots);
             state.held -= 1;
         });
     }
@@ -256,8 +256,10 @@ impl Shared {
     /// Closes the account of a run that is over or stopped.
     pub(crate) fn close(&self) {
         self.update(|state| {
-            let slots = state.ledger.stop();
-            state.free.extend(slots);
+            // Threads may hold the state for a moment longer; the memory must not wait for that.
+            state.is_closed = true;
+            state.ledger.stop();
+            state.free.clear();
             for lane in &mut state.lanes {
                 if lane.state != ProducerState::GivenUp {
                     lane.state = ProducerState::Ended;

@@ -7,7 +7,7 @@ use super::config::{ProducersConfig, Sizes};
 use super::error::{End, EndKind, ProducersError};
 use super::lane::{Lane, ProducerState, Work};
 use super::ledger::Ledger;
-use super::monitor::{EndCounts, ProducerStatus, Slots, Status, WaitLog};
+use super::monitor::{EndCounts, ProducerStatus, Slots, Status, TimeLog, WaitLog};
 use super::shared::Shared;
 use super::slot::Slot;
 
@@ -29,6 +29,8 @@ pub(crate) struct State {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) failure: Option<ProducersError>,
     pub(crate) stopping: bool,
+    /// Whether the account is closed: slots that come back are no longer needed.
+    pub(super) is_closed: bool,
     /// Threads that have not ended, those that were given up among them.
     pub(crate) alive: usize,
     pub(super) left_behind: usize,
@@ -36,6 +38,7 @@ pub(crate) struct State {
     pub(super) idle: usize,
     pub(super) held: usize,
     pub(super) waits: WaitLog,
+    making: TimeLog,
     pub(super) ended: EndCounts,
     pub(super) ends: Vec<End>,
 }
@@ -55,12 +58,14 @@ impl State {
             lanes: (0..producers).map(|_| Lane::new(config.restarts)).collect(),
             failure: None,
             stopping: false,
+            is_closed: false,
             alive: 0,
             left_behind: 0,
             trainer_waits: false,
             idle: 0,
             held: 0,
             waits: WaitLog::new(),
+            making: TimeLog::new(),
             ended: EndCounts::default(),
             ends: Vec::new(),
         }
@@ -84,6 +89,11 @@ impl State {
         let (sequence, claim) = self.ledger.claim(producer)?;
         let slot = self.free.pop()?;
         Some(Job { sequence, claim, slot, is_again })
+    }
+
+    /// Slots come back.
+    pub(super) fn put_back(&mut self, slots: impl IntoIterator<Item = Slot>) {
+        if self.is_closed { slots.into_iter().for_each(drop) } else { self.free.extend(slots) }
     }
 
     /// The producer begins to make the sample of a job, or has nothing to do.
@@ -110,18 +120,20 @@ impl State {
     ) {
         let lane = &mut self.lanes[producer];
         if let Some(work) = lane.work.take() {
-            lane.busy += now.duration_since(work.began);
+            let time = now.duration_since(work.began);
+            lane.busy += time;
+            self.making.add(time);
         }
         let result = match made {
             Ok(()) => {
                 lane.produced += 1;
                 if let Err(slot) = self.ledger.complete(job.sequence, producer, job.slot) {
-                    self.free.push(slot);
+                    self.put_back([slot]);
                 }
                 Ok(())
             }
             Err(cause) => {
-                self.free.push(job.slot);
+                self.put_back([job.slot]);
                 self.ledger.fail(job.sequence, producer, cause)
             }
         };
@@ -174,7 +186,7 @@ impl State {
         }
         for job in jobs {
             self.ledger.unclaim(job.sequence, producer);
-            self.free.push(job.slot);
+            self.put_back([job.slot]);
         }
         self.ended.add(kind);
         if self.ends.len() == Status::ENDS {
@@ -212,6 +224,7 @@ impl State {
                 bytes_each: shared.layout.slot_bytes(),
             },
             waits: self.waits.waits(),
+            making: self.making.times(),
             verdict: self.waits.verdict(),
             position: self.ledger.position(),
             bad: self.ledger.bad().to_vec(),

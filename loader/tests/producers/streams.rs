@@ -93,6 +93,26 @@ fn a_run_is_resumed_where_it_was() {
     }
 }
 
+/// What was ready but not given out is made again by the run that resumes.
+#[test]
+fn a_run_is_resumed_from_the_position_that_its_stop_tells() {
+    let mut config = ProducersConfig { delivery: Delivery::AsReady, epochs: 1, ..config() };
+    let mut samples = Vec::new();
+    for stop in [2, 1, usize::MAX] {
+        let mut producers = Producers::threads(3, layout(), config.clone(), fill).unwrap();
+        for _ in 0..stop {
+            let Some(batch) = producers.next().unwrap() else { break };
+            samples.extend(batch.samples().map(|sample| sample.index()));
+        }
+        while stop < 3 && producers.status().slots.ready == 0 {
+            std::thread::yield_now();
+        }
+        config.start = Some(producers.stop().position);
+    }
+    samples.sort();
+    assert!(samples.into_iter().eq(0..23));
+}
+
 #[test]
 fn a_position_of_another_stream_is_refused() {
     let mut producers = Producers::inline(layout(), config(), fill).unwrap();

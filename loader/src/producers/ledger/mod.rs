@@ -12,6 +12,7 @@
 //! | in work | open | [`Ledger::release`] and [`Ledger::unclaim`] (its producer ended), [`Ledger::fail`] (substituted) |
 //! | in work | skipped | [`Ledger::fail`] |
 //! | ready | taken | [`Ledger::take`] |
+//! | ready | open | [`Ledger::stop`]; nothing is claimed after that |
 //!
 //! So a sample that has been given out can never be given out again, and one that is in work
 //! with a producer that ended is always claimed anew. [`Audit`] counts both all the same, from
@@ -466,19 +467,17 @@ impl<S> Ledger<S> {
         }
     }
 
-    /// Gives back the slots of what is ready and will not be given out.
-    pub(crate) fn stop(&mut self) -> Vec<S> {
-        let mut slots = Vec::new();
+    /// Drops the slots of what is ready and will not be given out.
+    pub(crate) fn stop(&mut self) {
+        let mut dropped = 0;
         for entry in &mut self.entries {
-            if matches!(entry.state, State::Ready { .. })
-                && let State::Ready { slot, .. } = std::mem::replace(&mut entry.state, State::Taken)
-            {
-                slots.push(slot);
+            if matches!(entry.state, State::Ready { .. }) {
+                entry.state = State::Open;
+                dropped += 1;
             }
         }
-        self.counts.queued -= slots.len() as u64;
-        self.counts.discarded_stopped += slots.len() as u64;
-        slots
+        self.counts.queued -= dropped;
+        self.counts.discarded_stopped += dropped;
     }
 
     /// Where a later run would go on.
