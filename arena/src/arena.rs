@@ -13,7 +13,7 @@ use crate::error::ArenaError;
 use crate::lease::State;
 use crate::memory::{Memory, NoPlace, Plan};
 use crate::sharded::Sharded;
-use crate::slot::{SlotHeader, lock};
+use crate::slot::{LeasedLen, SlotHeader, lock};
 use crate::statistics::ArenaStatistics;
 
 /// Memory for buffers of one lifetime, handed out from a ring of one or more slots.
@@ -127,8 +127,8 @@ impl Arena {
     /// an earlier generation left elsewhere (a NaN pattern in debug builds).
     ///
     /// # Errors
-    /// When the limit would be passed, when the size or the system forbids it, and after
-    /// `recycle` until another generation begins.
+    /// When the limit would be passed, when the buffer would have 2^40 bytes or more, when the
+    /// system forbids it, and after `recycle` until another generation begins.
     pub fn alloc<T: Pod>(&self, len: usize) -> Result<Buffer<T>, ArenaError> {
         Ok(Buffer::new(self.span::<T>(len as u128, 1)?, len))
     }
@@ -158,8 +158,8 @@ impl Arena {
     fn span<T: Pod>(&self, len: u128, handles: u32) -> Result<Span, ArenaError> {
         let () = Buffer::<T>::CHECKED;
         let size = size_of::<T>();
-        // Room for the padding, and within what one allocation may span.
-        let most = (isize::MAX as usize - 4096) as u128;
+        // Room for the padding, within what one allocation may span, and what a task can note.
+        let most = u128::from((isize::MAX as u64 - 4096).min(LeasedLen::LIMIT - 1));
         let asked = match len.checked_mul(size as u128) {
             Some(bytes) if bytes <= most => bytes as usize,
             _ => return Err(ArenaError::TooLarge { arena: self.name.clone(), len, size }),
@@ -174,13 +174,13 @@ impl Arena {
             let handle = memory
                 .alloc_empty(handles)
                 .map_err(|reason| self.refuse(reason, asked, handles, generation, 0))?;
-            return Ok(Span { slot, generation, handle, handles, data: None });
+            return Ok(Span { slot, generation, handle, handles, data: Span::NOWHERE });
         }
         let headroom = self.plan.limit.map_or(usize::MAX, |limit| limit.saturating_sub(ring.held));
         match memory.alloc(asked, handles, headroom) {
             Ok(place) => {
                 ring.held += place.growth;
-                let (handle, data) = (place.handle, Some(place.data));
+                let (handle, data) = (place.handle, place.data);
                 Ok(Span { slot, generation, handle, handles, data })
             }
             Err(reason) => {

@@ -13,6 +13,7 @@
 #![allow(unsafe_code, reason = "borrows arena memory for bodies that were granted it")]
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -21,7 +22,7 @@ use millrace_runtime::{Access, Claims, Mode, SubmitError, WaitError};
 
 use crate::chunk::ALIGN;
 use crate::guard::{ReadGuard, WriteGuard};
-use crate::slot::{Lease, SlotHeader};
+use crate::slot::{Lease, LeasedLen, SlotHeader};
 
 /// Buffers without elements are aligned like all others.
 #[repr(align(64))]
@@ -35,8 +36,13 @@ pub(crate) struct Span {
     /// The first of its handles.
     pub(crate) handle: u32,
     pub(crate) handles: u32,
-    /// Start of its bytes; `None` if it has none.
-    pub(crate) data: Option<NonNull<u8>>,
+    /// Start of its bytes; of none, an aligned place.
+    pub(crate) data: NonNull<u8>,
+}
+
+impl Span {
+    /// Where a buffer without bytes is.
+    pub(crate) const NOWHERE: NonNull<u8> = NonNull::<Aligned>::dangling().cast();
 }
 
 /// A buffer in an arena: cheap to copy, and without access to the memory by itself.
@@ -48,8 +54,8 @@ pub(crate) struct Span {
 #[derive(Clone, Copy)]
 pub struct Buffer<T> {
     span: Span,
-    data: NonNull<T>,
     len: usize,
+    elements: PhantomData<NonNull<T>>,
 }
 
 // SAFETY: a buffer is a name. Its memory is reached through claims only, which the runtime
@@ -78,17 +84,16 @@ impl<T: Pod> Buffer<T> {
     /// The buffer of `len` elements in `span`, which was allocated for them.
     pub(crate) fn new(span: Span, len: usize) -> Buffer<T> {
         let () = Self::CHECKED;
-        let data = span.data.map_or(NonNull::<Aligned>::dangling().cast(), NonNull::cast);
-        Buffer { span, data, len }
+        Buffer { span, len, elements: PhantomData }
     }
 
     /// The elements from `start` over `len`, which the handle `first + index` stands for.
     pub(crate) fn part(&self, index: u32, start: usize, len: usize) -> Buffer<T> {
         assert!(index < self.span.handles && start <= self.len && len <= self.len - start);
-        let span = Span { handle: self.span.handle + index, handles: 1, ..self.span };
         // SAFETY: `start` is within the buffer, or at its end.
-        let data = unsafe { self.data.add(start) };
-        Buffer { span, data, len }
+        let data = unsafe { self.data().add(start) }.cast();
+        let span = Span { handle: self.span.handle + index, handles: 1, data, ..self.span };
+        Buffer::new(span, len)
     }
 
     /// Number of elements.
@@ -182,32 +187,34 @@ impl<T: Pod> Buffer<T> {
 
     /// The first of its bytes, or a place that is aligned alike if there are none.
     pub(crate) fn start(&self) -> *mut u8 {
-        self.data.as_ptr().cast()
+        self.span.data.as_ptr()
     }
 
+    #[inline(always)]
+    fn data(&self) -> NonNull<T> {
+        self.span.data.cast()
+    }
+
+    // Little of it is left where the number of a task's accesses is known.
+    #[inline(always)]
     fn claim(self, claims: &mut Claims, mode: Mode) -> Result<Claim<T>, SubmitError> {
         let lease = self.secure(claims, mode)?;
-        Ok(Claim { data: self.data, len: self.len, _lease: lease })
+        Ok(Claim { data: self.data(), len: LeasedLen::new(self.len, lease) })
     }
 
     /// Declares the buffer for a task, or a replay, and takes a lease, unless that one has one
     /// already.
+    #[inline(always)]
     pub(crate) fn secure(
         self,
         claims: &mut Claims,
         mode: Mode,
     ) -> Result<Option<Lease>, SubmitError> {
         let Span { slot, generation, handle, handles, .. } = self.span;
-        let task = claims.task();
-        let lease = if claims.first_lease(std::ptr::from_ref(slot).addr()) {
-            Some(slot.lease(generation, task)?)
-        } else {
-            slot.check(generation, task)?;
-            None
+        let lease = match claims.leased_last(slot.key(), generation) {
+            true => None,
+            false => slot.lease_for(claims, generation)?,
         };
-        if claims.runtime_id() != slot.runtime_id() {
-            return Err(SubmitError::WrongRuntime { task, owner: slot.name().to_owned() });
-        }
         let bytes = self.len * size_of::<T>();
         claims.declare_bytes(handle..handle + handles, generation, mode, bytes);
         Ok(lease)
@@ -218,8 +225,7 @@ impl<T: Pod> Buffer<T> {
 #[derive(Debug)]
 pub struct Claim<T> {
     data: NonNull<T>,
-    len: usize,
-    _lease: Option<Lease>,
+    len: LeasedLen,
 }
 
 // SAFETY: the pointer is used in `Access::data` only, under the runtime's grant; see `Buffer`
@@ -237,6 +243,7 @@ unsafe impl<T: Pod> Access for Read<T> {
     type Claim = Claim<T>;
     type Data<'a> = &'a [T];
 
+    #[inline(always)]
     fn claim(self, claims: &mut Claims) -> Result<Claim<T>, SubmitError> {
         self.0.claim(claims, Mode::Read)
     }
@@ -244,7 +251,7 @@ unsafe impl<T: Pod> Access for Read<T> {
     unsafe fn data(claim: &mut Claim<T>) -> &[T] {
         // SAFETY: the lease keeps `len` initialised elements at `data` in place, and the caller
         // was granted their handles for reading.
-        unsafe { slice::from_raw_parts(claim.data.as_ptr(), claim.len) }
+        unsafe { slice::from_raw_parts(claim.data.as_ptr(), claim.len.len()) }
     }
 }
 
@@ -259,6 +266,7 @@ unsafe impl<T: Pod> Access for Write<T> {
     type Claim = Claim<T>;
     type Data<'a> = &'a mut [T];
 
+    #[inline(always)]
     fn claim(self, claims: &mut Claims) -> Result<Claim<T>, SubmitError> {
         self.0.claim(claims, Mode::Write)
     }
@@ -266,7 +274,7 @@ unsafe impl<T: Pod> Access for Write<T> {
     unsafe fn data(claim: &mut Claim<T>) -> &mut [T] {
         // SAFETY: the lease keeps `len` initialised elements at `data` in place, and the caller
         // was granted their handles exclusively.
-        unsafe { slice::from_raw_parts_mut(claim.data.as_ptr(), claim.len) }
+        unsafe { slice::from_raw_parts_mut(claim.data.as_ptr(), claim.len.len()) }
     }
 }
 
@@ -282,6 +290,7 @@ unsafe impl<T: Pod> Access for Overwrite<T> {
     type Claim = Claim<T>;
     type Data<'a> = &'a mut [T];
 
+    #[inline(always)]
     fn claim(self, claims: &mut Claims) -> Result<Claim<T>, SubmitError> {
         self.0.claim(claims, Mode::Overwrite)
     }
@@ -289,7 +298,7 @@ unsafe impl<T: Pod> Access for Overwrite<T> {
     unsafe fn data(claim: &mut Claim<T>) -> &mut [T] {
         // SAFETY: the lease keeps `len` initialised elements at `data` in place, and the caller
         // was granted their handles exclusively.
-        unsafe { slice::from_raw_parts_mut(claim.data.as_ptr(), claim.len) }
+        unsafe { slice::from_raw_parts_mut(claim.data.as_ptr(), claim.len.len()) }
     }
 }
 
@@ -304,6 +313,7 @@ unsafe impl<T: Pod> Access for Commute<T> {
     type Claim = Claim<T>;
     type Data<'a> = &'a mut [T];
 
+    #[inline(always)]
     fn claim(self, claims: &mut Claims) -> Result<Claim<T>, SubmitError> {
         self.0.claim(claims, Mode::Commute)
     }
@@ -311,6 +321,6 @@ unsafe impl<T: Pod> Access for Commute<T> {
     unsafe fn data(claim: &mut Claim<T>) -> &mut [T] {
         // SAFETY: the lease keeps `len` initialised elements at `data` in place, and the caller
         // was granted their handles exclusively.
-        unsafe { slice::from_raw_parts_mut(claim.data.as_ptr(), claim.len) }
+        unsafe { slice::from_raw_parts_mut(claim.data.as_ptr(), claim.len.len()) }
     }
 }

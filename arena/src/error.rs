@@ -28,8 +28,8 @@ pub enum ArenaError {
         /// The largest buffer that would still fit into this generation, in bytes.
         largest: usize,
     },
-    /// The size does not fit into the address space.
-    #[error("arena `{arena}`: {len} elements of {size} bytes are more than can be addressed")]
+    /// No buffer can be so large.
+    #[error("arena `{arena}`: {len} elements of {size} bytes are more than a buffer can hold")]
     TooLarge {
         /// The arena's name.
         arena: String,

@@ -40,13 +40,15 @@ impl<M: Reclaim> Gate<M> {
     }
 
     /// Takes a lease on `generation`, if that is the open one.
+    #[inline]
     pub(crate) fn lease(&self, generation: u32) -> Result<(), Refusal> {
         self.word.lease(generation)
     }
 
     /// Gives one lease back, and reclaims if it was the last one of a closed generation.
+    #[inline]
     pub(crate) fn release(&self) -> Option<M::Left> {
-        self.word.release().then(|| self.reopen(lock(&self.memory)))
+        if self.word.release() { Some(self.reopen(lock(&self.memory))) } else { None }
     }
 
     /// Ends `generation`, and reclaims if nobody uses it.
@@ -64,6 +66,7 @@ impl<M: Reclaim> Gate<M> {
         }
     }
 
+    #[cold]
     fn reopen(&self, mut memory: MutexGuard<'_, M>) -> M::Left {
         let left = memory.reclaim();
         self.word.open_next();

@@ -1,10 +1,16 @@
 //! The word of one slot: which generation it is in, whether that is closed, who still uses it.
 //!
-//! # The word
+//! # The words
 //! ```text
-//! 63            32   31     30           0
-//! [ generation   | closed | leases         ]
+//!         63            32   31     30           0
+//! word    [ generation   | closed | leases         ]
+//! credit  [ generation   |   0    | leases         ]
 //! ```
+//! Workers give leases back on the word, which so travels between their cores. A submission
+//! would fetch it from there each time; it takes [`CREDIT`] leases at once instead, and puts
+//! those that it does not need into the *credit*, where the next ones find them. A lease in the
+//! credit is out like any other: the generation is not reclaimed before it is back.
+//!
 //! | state | word | who may leave it |
 //! |---|---|---|
 //! | open `g`, `n` leases | `[g, 0, n]` | anyone: [`lease`](LeaseWord::lease), [`release`](LeaseWord::release); the owner: [`close`](LeaseWord::close) |
@@ -13,11 +19,13 @@
 //! | retired | `[u32::MAX, 1, 0]` | nobody |
 //!
 //! # Steps
-//! 1. A submission leases the generation of the buffers that it names. The compare-exchange
-//!    succeeds only on an open word of that very generation, so one step answers "stale",
+//! 1. A submission leases the generation of the buffers that it names: from the credit of that
+//!    very generation if there is any, else from the word. The compare-exchange there
+//!    succeeds only on an open word of that generation, so one step answers "stale",
 //!    "closed" and "alive" together.
 //! 2. The end of a task, run or cancelled, releases its lease.
-//! 3. The owner closes the generation. From here on the count can only fall.
+//! 3. The owner closes the generation. From here on the count can only fall. Then it takes the
+//!    credit back.
 //! 4. Whoever takes the closed count to zero is the reclaimer: the owner, if `close` found no
 //!    lease, otherwise the thread whose `release` gave back the last one. It rewinds the memory
 //!    and publishes the next generation.
@@ -31,10 +39,17 @@
 //! lease can take a closed count to zero a second time. `tests/loom_lease.rs` keeps that
 //! variant as a model that must fail.
 //!
+//! No credit is left behind. Whoever puts leases there looks at the word afterwards, by an
+//! exchange: that one is before the closing one in the word's modification order, and then the
+//! closer sees the credit and takes it back, or it finds the word closed, and takes its credit
+//! back itself; it holds a lease meanwhile, so it never reclaims by that. A credit is taken from
+//! until it has been taken back: another thread's submission that still finds some came before
+//! the closing. The closer's own submissions find none.
+//!
 //! # Orderings
 //! | step | ordering | partner |
 //! |---|---|---|
-//! | `lease` | Acquire on success | Release of `open_next`: the holder sees the rewound memory |
+//! | `lease` | Acquire on success | Release of `open_next`, by way of the credit's AcqRel where it is stored, if it comes from there: the holder sees the rewound memory |
 //! | `release` | Release; Acquire for the last one out | each other `release`: the reclaimer sees what every holder wrote |
 //! | `close` | AcqRel | Acquire: as the last one out; Release: keeps the owner's earlier writes before it |
 //! | `open_next` | Release | Acquire of `lease` and `state` |
@@ -46,7 +61,13 @@
 //! A count that is full (2^31 - 1 leases, reachable only by forgetting guards) refuses too
 //! rather than run into the closed bit.
 
+use crossbeam_utils::CachePadded;
+
 use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// Leases that are taken from the word at once: enough that its line is fetched seldom. A model
+/// has to see the credit run out.
+const CREDIT: u64 = if cfg!(loom) { 2 } else { 64 };
 
 const CLOSED: u64 = 1 << 31;
 const LEASES: u64 = CLOSED - 1;
@@ -81,42 +102,101 @@ pub(crate) struct Refusal {
     pub(crate) full: bool,
 }
 
-/// Generation, closed bit and lease count of one slot, in one atomic word.
+/// Generation, closed bit and lease count of one slot, in one atomic word; and the leases that
+/// submissions have in store, on a cache line of their own.
 #[derive(Debug)]
-pub(crate) struct LeaseWord(AtomicU64);
+pub(crate) struct LeaseWord {
+    word: CachePadded<AtomicU64>,
+    credit: CachePadded<AtomicU64>,
+}
 
 impl LeaseWord {
     /// A word that is open at `generation`, without leases.
     pub(crate) fn new(generation: u32) -> LeaseWord {
         debug_assert_ne!(generation, u32::MAX, "the last number marks a retired word");
-        LeaseWord(AtomicU64::new(open_word(generation)))
+        LeaseWord::holding(open_word(generation))
+    }
+
+    fn holding(word: u64) -> LeaseWord {
+        let [word, credit] = [word, open_word(generation_of(word))]
+            .map(|word| CachePadded::new(AtomicU64::new(word)));
+        LeaseWord { word, credit }
     }
 
     /// Takes a lease on `generation`, if that is the open one.
+    #[inline]
     pub(crate) fn lease(&self, generation: u32) -> Result<(), Refusal> {
-        let mut word = self.0.load(Ordering::Relaxed);
-        loop {
+        let took = |credit: u64| {
+            let some = generation_of(credit) == generation && credit & LEASES != 0;
+            some.then(|| credit - 1)
+        };
+        match self.credit.fetch_update(Ordering::Acquire, Ordering::Relaxed, took) {
+            Ok(_) => Ok(()),
+            Err(_) => self.lease_many(generation),
+        }
+    }
+
+    /// Takes as many leases as fit, [`CREDIT`] at most; all but one go into the credit.
+    #[cold]
+    fn lease_many(&self, generation: u32) -> Result<(), Refusal> {
+        let mut word = self.word.load(Ordering::Relaxed);
+        let taken = loop {
             if generation_of(word) != generation || word & CLOSED != 0 {
                 return Err(Refusal { current: current(word), full: false });
             }
-            if word & LEASES == LEASES {
+            let taken = CREDIT.min(LEASES - (word & LEASES));
+            if taken == 0 {
                 return Err(Refusal { current: generation, full: true });
             }
-            match self.0.compare_exchange_weak(word, word + 1, Ordering::Acquire, Ordering::Relaxed)
-            {
-                Ok(_) => return Ok(()),
+            let (success, failure) = (Ordering::Acquire, Ordering::Relaxed);
+            match self.word.compare_exchange_weak(word, word + taken, success, failure) {
+                Ok(_) => break taken,
                 Err(seen) => word = seen,
             }
+        };
+        self.store_credit(generation, taken - 1);
+        if self.word.fetch_or(0, Ordering::AcqRel) & CLOSED != 0 {
+            let last = self.withdraw_credit(generation);
+            debug_assert_ne!(last, Some(true), "this thread holds a lease");
         }
+        Ok(())
+    }
+
+    /// Puts leases on `generation` into the credit. The caller holds one, so that is the
+    /// generation of the word, and a credit of another one is an old one, and spent.
+    fn store_credit(&self, generation: u32, leases: u64) {
+        let more = |credit: u64| match generation_of(credit) == generation {
+            true => Some(credit + leases),
+            false => Some(open_word(generation) | leases),
+        };
+        // Never refuses.
+        let _ = self.credit.fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
+    }
+
+    /// Gives the leases back that are in the credit of `generation`; tells as
+    /// [`release`](Self::release) does, and nothing if there are none.
+    fn withdraw_credit(&self, generation: u32) -> Option<bool> {
+        let all = |credit: u64| {
+            let some = generation_of(credit) == generation && credit & LEASES != 0;
+            some.then(|| open_word(generation))
+        };
+        let credit = self.credit.fetch_update(Ordering::AcqRel, Ordering::Acquire, all).ok()?;
+        Some(self.release_many(credit & LEASES))
     }
 
     /// Gives one lease back. `true`: it was the last one of a closed generation, and the
     /// caller is the reclaimer.
     #[must_use = "the last lease out must reclaim"]
+    #[inline]
     pub(crate) fn release(&self) -> bool {
-        let before = self.0.fetch_sub(1, Ordering::AcqRel);
-        debug_assert_ne!(before & LEASES, 0, "a lease was released twice");
-        before & CLOSED != 0 && before & LEASES == 1
+        self.release_many(1)
+    }
+
+    #[inline]
+    fn release_many(&self, leases: u64) -> bool {
+        let before = self.word.fetch_sub(leases, Ordering::AcqRel);
+        debug_assert!(before & LEASES >= leases, "a lease was released twice");
+        before & CLOSED != 0 && before & LEASES == leases
     }
 
     /// Ends `generation`. `true`: no lease was out, and the caller is the reclaimer.
@@ -124,20 +204,13 @@ impl LeaseWord {
     /// Does nothing, and returns `false`, if that generation is not the open one.
     #[must_use = "closing an unused generation must reclaim"]
     pub(crate) fn close(&self, generation: u32) -> bool {
-        let mut word = self.0.load(Ordering::Relaxed);
-        loop {
-            if generation_of(word) != generation || word & CLOSED != 0 {
-                return false;
-            }
-            match self.0.compare_exchange_weak(
-                word,
-                word | CLOSED,
-                Ordering::AcqRel,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return word & LEASES == 0,
-                Err(seen) => word = seen,
-            }
+        let open = |word: u64| {
+            let open = generation_of(word) == generation && word & CLOSED == 0;
+            open.then_some(word | CLOSED)
+        };
+        match self.word.fetch_update(Ordering::AcqRel, Ordering::Relaxed, open) {
+            Ok(word) => self.withdraw_credit(generation).unwrap_or(word & LEASES == 0),
+            Err(_) => false,
         }
     }
 
@@ -145,18 +218,18 @@ impl LeaseWord {
     ///
     /// A plain store is enough: on a closed word without leases no other step succeeds.
     pub(crate) fn open_next(&self) {
-        let word = self.0.load(Ordering::Relaxed);
+        let word = self.word.load(Ordering::Relaxed);
         debug_assert_eq!(word & (CLOSED | LEASES), CLOSED, "only the reclaimer may open");
         let next = match generation_of(word).saturating_add(1) {
             u32::MAX => open_word(u32::MAX) | CLOSED,
             generation => open_word(generation),
         };
-        self.0.store(next, Ordering::Release);
+        self.word.store(next, Ordering::Release);
     }
 
     /// What the word says now.
     pub(crate) fn state(&self) -> State {
-        let word = self.0.load(Ordering::Acquire);
+        let word = self.word.load(Ordering::Acquire);
         match (generation_of(word), word & CLOSED != 0) {
             (u32::MAX, _) => State::Retired,
             (generation, false) => State::Open(generation),
@@ -224,7 +297,7 @@ mod tests {
 
     #[test]
     fn a_full_count_refuses_instead_of_closing() {
-        let word = LeaseWord(AtomicU64::new(open_word(3) | LEASES));
+        let word = LeaseWord::holding(open_word(3) | LEASES);
         assert_eq!(word.lease(3), Err(Refusal { current: 3, full: true }));
         assert!(!word.release());
         word.lease(3).unwrap();

@@ -263,3 +263,20 @@ impl Reclaim for Memory {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_the_system_does_not_give_is_an_error() {
+        let rt = Runtime::builder().workers(0).build().expect("a runtime");
+        for backing in [Backing::Bump, Backing::Mapped] {
+            let mut memory = Memory::new(rt.clone(), Plan { backing, ..Plan::default() });
+            // More than any address space.
+            let refused = memory.alloc(1 << 62, 1, usize::MAX);
+            assert!(matches!(refused, Err(NoPlace::System(_))), "{refused:?}");
+            memory.alloc(64, 1, usize::MAX).expect("still usable");
+        }
+    }
+}

@@ -6,14 +6,15 @@
 //! it is out. Generations go on counting through every owner, so a buffer of an earlier one is
 //! stale like any other. The pool is kept by name: a header serves arenas of one name only, and
 //! errors about old buffers name the right one. It holds as many headers as slots of that name
-//! were ever alive at once.
+//! were ever alive at once. Each header has a number, by which what a task keeps is small.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard as StdGuard, PoisonError};
 use std::thread::ThreadId;
 
-use millrace_runtime::{Runtime, SubmitError};
+use append_only_vec::AppendOnlyVec;
+use millrace_runtime::{Claims, Runtime, SubmitError};
 
 use crate::gate::Gate;
 use crate::lease::State;
@@ -22,6 +23,8 @@ use crate::sync::MutexGuard;
 
 type Pool = BTreeMap<&'static str, Vec<&'static SlotHeader>>;
 
+/// All headers, by number.
+static HEADERS: AppendOnlyVec<&SlotHeader> = AppendOnlyVec::new();
 static POOL: Mutex<Pool> = Mutex::new(BTreeMap::new());
 /// Headers that have used their numbers up: only kept.
 static RETIRED: Mutex<Vec<&'static SlotHeader>> = Mutex::new(Vec::new());
@@ -34,6 +37,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> StdGuard<'_, T> {
 /// One slot. Lives for ever.
 #[derive(Debug)]
 pub(crate) struct SlotHeader {
+    /// Its place among all headers; written before anybody else has it.
+    number: AtomicU32,
     name: Box<str>,
     gate: Gate<Memory>,
     /// Identity of the owner's runtime; written when the slot is adopted, before any buffer of
@@ -52,9 +57,60 @@ pub(crate) struct SlotHeader {
 pub(crate) struct Lease(&'static SlotHeader);
 
 impl Drop for Lease {
+    #[inline]
     fn drop(&mut self) {
         let slot = self.0;
-        slot.settle(slot.gate.release());
+        if let Some(left) = slot.gate.release() {
+            slot.settle(left);
+        }
+    }
+}
+
+/// Headers that there can be, which leaves one number for none in a [`LeasedLen`].
+const MOST_HEADERS: usize = (1 << LEASE_BITS) - 1;
+
+const LEASE_BITS: u32 = 24;
+
+/// A length, and maybe a lease, in one word: in the low bits 0, or one more than the number of the
+/// lease's header.
+pub(crate) struct LeasedLen(u64);
+
+impl LeasedLen {
+    /// Buffers are shorter than this.
+    pub(crate) const LIMIT: u64 = 1 << (u64::BITS - LEASE_BITS);
+
+    /// # Panics
+    /// If the length is not below [`LIMIT`](Self::LIMIT).
+    #[inline]
+    pub(crate) fn new(len: usize, lease: Option<Lease>) -> Self {
+        assert!((len as u64) < Self::LIMIT, "longer than a buffer can be");
+        let number = lease.map_or(0, |lease| {
+            let number = u64::from(lease.0.number.load(Ordering::Relaxed)) + 1;
+            // From here on it is given back by the number.
+            std::mem::forget(lease);
+            number
+        });
+        LeasedLen((len as u64) << LEASE_BITS | number)
+    }
+
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        (self.0 >> LEASE_BITS) as usize
+    }
+}
+
+impl Drop for LeasedLen {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(number) = (self.0 as usize & MOST_HEADERS).checked_sub(1) {
+            drop(Lease(HEADERS[number]));
+        }
+    }
+}
+
+impl std::fmt::Debug for LeasedLen {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("LeasedLen").field(&self.len()).finish()
     }
 }
 
@@ -75,15 +131,21 @@ impl Drop for GuardMark {
 }
 
 impl SlotHeader {
-    fn leak(name: &str, generation: u32) -> &'static SlotHeader {
-        Box::leak(Box::new(SlotHeader {
+    /// Makes a header, which lives for ever.
+    fn make(name: &str, generation: u32) -> &'static SlotHeader {
+        let slot: &SlotHeader = Box::leak(Box::new(SlotHeader {
+            number: AtomicU32::new(0),
             name: name.into(),
             gate: Gate::new(generation, Memory::default()),
             runtime: AtomicU64::new(0),
             since: AtomicU32::new(0),
             refusals: AtomicU64::new(0),
             guards: Mutex::new(Vec::new()),
-        }))
+        }));
+        let place = HEADERS.push(slot);
+        assert!(place < MOST_HEADERS, "more than {MOST_HEADERS} slots of arenas");
+        slot.number.store(place as u32, Ordering::Relaxed);
+        slot
     }
 
     /// Takes a free slot for an arena called `name`, with `memory`; returns it and the
@@ -91,7 +153,7 @@ impl SlotHeader {
     pub(crate) fn adopt(name: &str, memory: Memory, runtime: u64) -> (&'static SlotHeader, u32) {
         loop {
             let free = lock(&POOL).get_mut(name).and_then(Vec::pop);
-            let slot = free.unwrap_or_else(|| SlotHeader::leak(name, 0));
+            let slot = free.unwrap_or_else(|| SlotHeader::make(name, 0));
             // A free slot is open, unless it has used its numbers up.
             if let State::Open(generation) = slot.gate.state() {
                 *slot.gate.memory() = memory;
@@ -112,49 +174,69 @@ impl SlotHeader {
     /// Puts a slot at `generation` into the pool, for the next arena called `name`.
     #[cfg(test)]
     pub(crate) fn seed(name: &'static str, generation: u32) {
-        lock(&POOL).entry(name).or_default().push(SlotHeader::leak(name, generation));
+        lock(&POOL).entry(name).or_default().push(SlotHeader::make(name, generation));
     }
 
-    /// The slot was reclaimed if anything is left. Drops what an abandoned slot left, and keeps
-    /// its header for the next arena; else wakes those who wait for the slot.
-    fn settle(&'static self, left: Option<Option<Leftovers>>) {
+    /// The slot was reclaimed. Drops what an abandoned slot left, and keeps its header for the next
+    /// arena; else wakes those who wait for the slot.
+    #[cold]
+    fn settle(&'static self, left: Option<Leftovers>) {
         match left {
-            None => {}
-            Some(None) => {
+            None => {
                 let runtime = self.gate.memory().runtime();
                 if let Some(runtime) = runtime {
                     runtime.notify_waiters();
                 }
             }
-            Some(Some(left)) => {
+            Some(left) => {
                 drop(left);
                 lock(&POOL).entry(&self.name).or_default().push(self);
             }
         }
     }
 
-    /// Takes a lease for `task` on `generation`.
-    pub(crate) fn lease(
-        &'static self,
-        generation: u32,
-        task: &'static str,
-    ) -> Result<Lease, SubmitError> {
-        match self.gate.lease(generation) {
-            Ok(()) => Ok(Lease(self)),
-            Err(refusal) if refusal.full => Err(SubmitError::TooManyTasks { task }),
-            Err(refusal) => Err(self.stale(generation, refusal.current, task)),
-        }
+    /// What [`Claims`] tell slots apart by.
+    #[inline]
+    pub(crate) fn key(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
-    /// Checks a further buffer of a submission that holds a lease on this slot already.
-    pub(crate) fn check(&self, generation: u32, task: &'static str) -> Result<(), SubmitError> {
-        match self.gate.state() {
-            State::Open(leased) | State::Closed(leased) if leased == generation => Ok(()),
-            State::Open(leased) | State::Closed(leased) => {
-                Err(self.stale(generation, leased, task))
-            }
-            State::Retired => Err(self.stale(generation, u32::MAX, task)),
+    /// Takes a lease on `generation` for a task that claims a buffer of it, unless it has one.
+    #[inline(never)]
+    pub(crate) fn lease_for(
+        &'static self,
+        claims: &mut Claims,
+        generation: u32,
+    ) -> Result<Option<Lease>, SubmitError> {
+        let (task, key) = (claims.task(), self.key());
+        if let Some(leased) = claims.leased(key) {
+            return if leased == generation {
+                Ok(None)
+            } else {
+                Err(self.refuse(generation, task))
+            };
         }
+        self.gate.lease(generation).map_err(|refusal| match refusal.full {
+            true => SubmitError::TooManyTasks { task },
+            false => self.stale(generation, refusal.current, task),
+        })?;
+        let lease = Lease(self);
+        // The owner's identity is stable from here on.
+        if claims.runtime_id() != self.runtime.load(Ordering::Relaxed) {
+            return Err(SubmitError::WrongRuntime { task, owner: self.name.to_string() });
+        }
+        claims.note_lease(key, generation);
+        Ok(Some(lease))
+    }
+
+    /// The refusal of a buffer to a task that holds a lease on another generation.
+    #[cold]
+    fn refuse(&self, held: u32, task: &'static str) -> SubmitError {
+        let current = match self.gate.state() {
+            State::Open(generation) | State::Closed(generation) => generation,
+            State::Retired => u32::MAX,
+        };
+        self.stale(held, current, task)
     }
 
     #[cold]
@@ -185,20 +267,19 @@ impl SlotHeader {
         Err(self.stale(generation, current, task))
     }
 
-    /// Identity of the runtime of the present owner. Stable while a lease is held.
-    pub(crate) fn runtime_id(&self) -> u64 {
-        self.runtime.load(Ordering::Relaxed)
-    }
-
     /// Ends `generation`: it is reclaimed when nobody uses it, here or on the last user's
     /// thread.
     pub(crate) fn close(&'static self, generation: u32) {
-        self.settle(self.gate.close(generation));
+        if let Some(left) = self.gate.close(generation) {
+            self.settle(left);
+        }
     }
 
     /// Ends the open generation, for ever: what the slot holds is freed when nobody uses it.
     pub(crate) fn abandon(&'static self) {
-        self.settle(self.gate.abandon(Memory::abandon));
+        if let Some(left) = self.gate.abandon(Memory::abandon) {
+            self.settle(left);
+        }
     }
 
     pub(crate) fn state(&self) -> State {

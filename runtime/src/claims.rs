@@ -1,5 +1,6 @@
 //! Collecting what one task declares, before it is submitted.
 
+use std::fmt;
 use std::ops::Range;
 
 use arrayvec::ArrayVec;
@@ -8,49 +9,87 @@ use smallvec::SmallVec;
 use crate::access::{Access, Handle, Mode};
 use crate::error::SubmitError;
 
-/// One declared access: a run of handles in one mode.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One declared access: a run of handles in one mode. Two words, which are copied as such: a copy
+/// of many small fields as a whole would wait until each of them has been written.
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Claim {
-    first: u32,
-    count: u32,
-    epoch: u32,
-    mode: Mode,
+    /// The first handle, and above it how many there are.
+    handles: u64,
+    /// The epoch, and above it the mode.
+    how: u64,
 }
 
+const MODES: [Mode; 4] = [Mode::Read, Mode::Write, Mode::Overwrite, Mode::Commute];
+
 impl Claim {
+    #[inline(always)]
+    fn new(Range { start, end }: Range<u32>, epoch: u32, mode: Mode) -> Self {
+        let handles = u64::from(end - start) << 32 | u64::from(start);
+        Claim { handles, how: (mode as u64) << 32 | u64::from(epoch) }
+    }
+
+    #[inline(always)]
+    fn start(&self) -> u32 {
+        self.handles as u32
+    }
+
+    #[inline(always)]
+    fn count(&self) -> u32 {
+        (self.handles >> 32) as u32
+    }
+
+    #[inline(always)]
+    fn end(&self) -> u32 {
+        self.start() + self.count()
+    }
+
+    #[inline(always)]
+    fn epoch(&self) -> u32 {
+        self.how as u32
+    }
+
     /// Its handles.
     #[inline]
     pub(crate) fn handles(&self) -> impl Iterator<Item = Handle> + use<> {
-        let epoch = self.epoch;
-        (self.first..self.first + self.count).map(move |index| Handle { index, epoch })
+        let epoch = self.epoch();
+        (self.start()..self.end()).map(move |index| Handle { index, epoch })
     }
 
     /// How they are used.
     #[inline]
     pub(crate) fn mode(&self) -> Mode {
-        self.mode
+        MODES[(self.how >> 32) as usize % MODES.len()]
     }
 
     /// The first of its handles.
     pub(crate) fn first(&self) -> Handle {
-        Handle { index: self.first, epoch: self.epoch }
+        Handle { index: self.start(), epoch: self.epoch() }
     }
 
     /// A bit for each of its handles. Claims of the same handle have a bit in common, others seldom.
     #[inline(always)]
     fn bits(&self) -> u64 {
-        let run = 1u64.checked_shl(self.count).map_or(u64::MAX, |end| end - 1);
-        run.rotate_left(self.first)
+        let run = 1u64.checked_shl(self.count()).map_or(u64::MAX, |end| end - 1);
+        run.rotate_left(self.start())
     }
 
     fn overlaps(&self, other: &Claim) -> bool {
-        let end = (self.first + self.count).min(other.first + other.count);
-        self.first.max(other.first) < end
+        self.start().max(other.start()) < self.end().min(other.end())
+    }
+}
+
+impl fmt::Debug for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (handles, mode) = (self.start()..self.end(), self.mode());
+        write!(f, "Claim({handles:?}, {mode:?}, epoch {})", self.epoch())
     }
 }
 
 /// Most tasks have fewer claims.
 const FEW: usize = 8;
+
+/// No key is 0.
+const NO_LEASE: (usize, u32) = (0, 0);
 
 /// What a task declares; an [`Access`] adds to it.
 #[derive(Debug)]
@@ -69,7 +108,9 @@ pub struct Claims {
     bytes: u64,
     /// The modes among them, a bit for each.
     modes: u8,
-    leased: SmallVec<[usize; 4]>,
+    /// Keys and generations of the leases that were taken, and of the last one.
+    leased: SmallVec<[(usize, u32); 4]>,
+    leased_last: (usize, u32),
 }
 
 impl Claims {
@@ -77,7 +118,18 @@ impl Claims {
     #[inline]
     pub(crate) fn new(task: &'static str, runtime: u64) -> Self {
         let (few, many, leased) = (ArrayVec::new(), Vec::new(), SmallVec::new());
-        Claims { task, runtime, few, many, handles: 0, met: false, bytes: 0, modes: 0, leased }
+        Claims {
+            task,
+            runtime,
+            few,
+            many,
+            handles: 0,
+            met: false,
+            bytes: 0,
+            modes: 0,
+            leased,
+            leased_last: NO_LEASE,
+        }
     }
 
     /// Collects what `access` declares.
@@ -109,6 +161,7 @@ impl Claims {
         self.handles = 0;
         self.met = false;
         self.leased.clear();
+        self.leased_last = NO_LEASE;
         self.bytes = 0;
         self.modes = 0;
     }
@@ -118,8 +171,10 @@ impl Claims {
         if self.modes & bit(Mode::Commute) != 0 {
             self.modes = self.modes & !bit(Mode::Commute) | bit(Mode::Write);
             let all = self.few.iter_mut().chain(&mut self.many);
-            let commuting = all.filter(|claim| claim.mode == Mode::Commute);
-            commuting.for_each(|claim| claim.mode = Mode::Write);
+            let commuting = all.filter(|claim| claim.mode() == Mode::Commute);
+            commuting.for_each(|claim| {
+                *claim = Claim::new(claim.start()..claim.end(), claim.epoch(), Mode::Write);
+            });
         }
     }
 
@@ -127,14 +182,14 @@ impl Claims {
     #[inline]
     pub(crate) fn commuting(&self) -> Option<impl Iterator<Item = u32>> {
         (self.modes & bit(Mode::Commute) != 0).then(|| {
-            let commuting = self.list().iter().filter(|claim| claim.mode == Mode::Commute);
+            let commuting = self.list().iter().filter(|claim| claim.mode() == Mode::Commute);
             commuting.flat_map(|claim| claim.handles().map(|handle| handle.index))
         })
     }
 
     /// Number of handles of the last declared access.
     pub(crate) fn handles(&self) -> u32 {
-        self.list().last().map_or(0, |claim| claim.count)
+        self.list().last().map_or(0, Claim::count)
     }
 
     /// What was declared.
@@ -174,15 +229,12 @@ impl Claims {
     /// [`Builder::memory_window`](crate::Builder::memory_window) bounds that over unfinished ones.
     #[inline(always)]
     pub fn declare_bytes(&mut self, range: Range<u32>, epoch: u32, mode: Mode, bytes: usize) {
-        let Range { start: first, end } = range;
-        let claim = Claim { first, count: end - first, epoch, mode };
+        let claim = Claim::new(range, epoch, mode);
         let handles = claim.bits();
         self.met |= self.handles & handles != 0;
         self.handles |= handles;
-        if self.few.is_full() {
+        if self.few.try_push(claim).is_err() {
             self.push_many(claim);
-        } else {
-            self.few.push(claim);
         }
         self.bytes += bytes as u64;
         self.modes |= bit(mode);
@@ -196,15 +248,24 @@ impl Claims {
         self.many.push(claim);
     }
 
-    /// True the first time that it is called with `key` for this task: one task takes one lease
-    /// on each thing that it uses, however many accesses go there.
+    /// The generation of `key` on which this task has a lease: one task takes one lease on each
+    /// thing that it uses, however many accesses go there.
     #[inline]
-    pub fn first_lease(&mut self, key: usize) -> bool {
-        let first = !self.leased.contains(&key);
-        if first {
-            self.leased.push(key);
-        }
-        first
+    pub fn leased(&self, key: usize) -> Option<u32> {
+        self.leased.iter().find(|(leased, _)| *leased == key).map(|(_, generation)| *generation)
+    }
+
+    /// Whether the last lease of this task is on that generation of `key`.
+    #[inline(always)]
+    pub fn leased_last(&self, key: usize, generation: u32) -> bool {
+        self.leased_last == (key, generation)
+    }
+
+    /// Remembers that this task has taken a lease on a generation of `key`, which is not 0.
+    #[inline]
+    pub fn note_lease(&mut self, key: usize, generation: u32) {
+        self.leased_last = (key, generation);
+        self.leased.push((key, generation));
     }
 
     fn conflict(&self, first: usize, second: usize) -> SubmitError {
@@ -212,9 +273,9 @@ impl Claims {
         SubmitError::Conflict {
             task: self.task,
             first,
-            first_mode: self.list()[first].mode,
+            first_mode: self.list()[first].mode(),
             second,
-            second_mode: self.list()[second].mode,
+            second_mode: self.list()[second].mode(),
         }
     }
 }
@@ -230,7 +291,7 @@ const PAIRED: usize = 32;
 fn pair(claims: &[Claim]) -> Option<(usize, usize)> {
     for (second, b) in claims.iter().enumerate().skip(1) {
         for (first, a) in claims[..second].iter().enumerate() {
-            if a.overlaps(b) && (a.mode.writes() || b.mode.writes()) {
+            if a.overlaps(b) && (a.mode().writes() || b.mode().writes()) {
                 return Some((first, second));
             }
         }
@@ -240,23 +301,23 @@ fn pair(claims: &[Claim]) -> Option<(usize, usize)> {
 
 /// The same for many claims.
 fn sweep(claims: &[Claim]) -> Option<(usize, usize)> {
-    let mut order: Vec<usize> = (0..claims.len()).filter(|i| claims[*i].count > 0).collect();
-    order.sort_by_key(|i| claims[*i].first);
+    let mut order: Vec<usize> = (0..claims.len()).filter(|i| claims[*i].count() > 0).collect();
+    order.sort_by_key(|i| claims[*i].start());
     // The claims so far that reach furthest: of all, and of the writing ones.
     let (mut any, mut writer): (Option<usize>, Option<usize>) = (None, None);
     for i in order {
         let claim = &claims[i];
-        let rival = if claim.mode.writes() { any } else { writer };
+        let rival = if claim.mode().writes() { any } else { writer };
         if let Some(rival) = rival
             && claims[rival].overlaps(claim)
         {
             return Some((rival, i));
         }
-        let end = |i: usize| claims[i].first + claims[i].count;
+        let end = |i: usize| claims[i].end();
         if any.is_none_or(|a| end(a) < end(i)) {
             any = Some(i);
         }
-        if claim.mode.writes() && writer.is_none_or(|w| end(w) < end(i)) {
+        if claim.mode().writes() && writer.is_none_or(|w| end(w) < end(i)) {
             writer = Some(i);
         }
     }
@@ -267,6 +328,17 @@ fn sweep(claims: &[Claim]) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_claim_tells_what_was_declared() {
+        for mode in MODES {
+            for (first, end) in [(0, 0), (3, 4), (u32::MAX - 1, u32::MAX), (0, u32::MAX)] {
+                let claim = Claim::new(first..end, u32::MAX, mode);
+                assert_eq!((claim.start(), claim.count(), claim.end()), (first, end - first, end));
+                assert_eq!((claim.epoch(), claim.mode()), (u32::MAX, mode));
+            }
+        }
+    }
 
     fn modes() -> impl Strategy<Value = Mode> {
         prop_oneof![

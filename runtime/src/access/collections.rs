@@ -80,12 +80,17 @@ unsafe impl<A: Access, const N: usize> Access for [A; N] {
     type Claim = [A::Claim; N];
     type Data<'a> = [A::Data<'a>; N];
 
+    #[inline(always)]
     fn claim(self, claims: &mut Claims) -> Result<Self::Claim, SubmitError> {
-        let mut parts: [Option<A::Claim>; N] = std::array::from_fn(|_| None);
-        for (place, part) in parts.iter_mut().zip(self) {
-            *place = Some(part.claim(claims)?);
+        let mut refused = None;
+        let parts = self.map(|part| match refused {
+            None => part.claim(claims).map_err(|error| refused = Some(error)).ok(),
+            Some(_) => None,
+        });
+        match refused {
+            Some(error) => Err(error),
+            None => Ok(parts.map(|part| part.expect("none was refused"))),
         }
-        Ok(parts.map(|part| part.expect("each place was filled")))
     }
 
     unsafe fn data<'a>(claim: &'a mut Self::Claim) -> Self::Data<'a> {
