@@ -1,5 +1,6 @@
 //! What a loader is told.
 
+use crate::BadSamples;
 use crate::error::LoaderError;
 
 /// How a [`Loader`](crate::Loader) cuts a data set into batches, and how much memory it takes.
@@ -31,6 +32,8 @@ pub struct LoaderConfig {
     pub ring: usize,
     /// The most bytes that the slots for images may take together; no limit by default.
     pub limit: Option<usize>,
+    /// What to do about a sample that cannot be decoded; the load fails by default.
+    pub bad_samples: BadSamples,
 }
 
 impl Default for LoaderConfig {
@@ -43,6 +46,7 @@ impl Default for LoaderConfig {
             shuffle: false,
             ring: 3,
             limit: None,
+            bad_samples: BadSamples::Fail,
         }
     }
 }

@@ -25,6 +25,7 @@ pub struct Dataset {
     images: Vec<u8>,
     labels: Vec<u8>,
     classes: usize,
+    class_names: Vec<String>,
 }
 
 impl Dataset {
@@ -63,7 +64,7 @@ impl Dataset {
         if let Some(index) = labels.iter().position(|&label| usize::from(label) >= classes) {
             return Err(DataError::Label { name, index, label: labels[index], classes });
         }
-        Ok(Dataset { name, shape, images, labels, classes })
+        Ok(Dataset { name, shape, images, labels, classes, class_names: Vec::new() })
     }
 
     /// What the data set is called in messages and tables.
@@ -94,6 +95,22 @@ impl Dataset {
     /// Number of classes; every label is below it.
     pub fn classes(&self) -> usize {
         self.classes
+    }
+
+    /// The name of each class, or nothing where they have none.
+    pub fn class_names(&self) -> &[String] {
+        &self.class_names
+    }
+
+    /// The same data set, whose classes have these names.
+    ///
+    /// # Panics
+    /// When there are not as many names as classes.
+    #[must_use]
+    pub fn with_class_names(mut self, names: Vec<String>) -> Self {
+        assert_eq!(names.len(), self.classes, "names of classes");
+        self.class_names = names;
+        self
     }
 
     /// All images: samples x channels x height x width, width fastest.

@@ -1,11 +1,14 @@
 //! Why a data set could not be read, or a batch not be loaded.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use millrace_arena::ArenaError;
 use millrace_runtime::{SubmitError, WaitError};
+
+use crate::images::ImageFault;
 
 /// Why a data set could not be had.
 ///
@@ -83,6 +86,69 @@ pub enum DataError {
         /// Number of classes.
         classes: usize,
     },
+    /// A file that is no image, or whose image has a fault.
+    #[error("{file:?}: {fault}")]
+    Image {
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        fault: ImageFault,
+    },
+    /// A folder of class folders without a class.
+    #[error(
+        "{dir:?} has no class folder: wanted one folder of images for each class; found {}",
+        Found(found)
+    )]
+    NoClass {
+        /// The folder.
+        dir: PathBuf,
+        /// The names in it, sorted and escaped.
+        found: Vec<String>,
+    },
+    /// More classes than a label can tell apart.
+    #[error("{dir:?} has {classes} class folders, at most 256 can be told apart")]
+    Classes {
+        /// The folder.
+        dir: PathBuf,
+        /// Number of class folders.
+        classes: usize,
+    },
+    /// A class of which there is no sample.
+    #[error("{dir:?}: no image of the class {class:?}; allow empty classes, or remove it")]
+    EmptyClass {
+        /// The folder of class folders.
+        dir: PathBuf,
+        /// Name of the class.
+        class: OsString,
+    },
+    /// A class folder that is no class of the training set.
+    #[error("{dir:?}: {class:?} is a class here, but not in {other:?}")]
+    OtherClass {
+        /// The folder of class folders.
+        dir: PathBuf,
+        /// Name of the class.
+        class: OsString,
+        /// The folder whose classes count.
+        other: PathBuf,
+    },
+    /// Folders in folders without an end, as links can make them.
+    #[error("{dir:?}: more than {limit} folders deep; is there a link to a folder above?")]
+    Depth {
+        /// The folder.
+        dir: PathBuf,
+        /// How deep folders are looked through.
+        limit: usize,
+    },
+    /// A file of class names that does not have one for each class.
+    #[error("{file:?}: {names} names for {classes} classes")]
+    ClassNames {
+        /// The file.
+        file: PathBuf,
+        /// Names in it.
+        names: usize,
+        /// Classes of the data set.
+        classes: usize,
+    },
     /// More samples than a sample index can count.
     #[error("data set {name:?}: {samples} samples are more than {}", u32::MAX)]
     TooMany {
@@ -90,6 +156,36 @@ pub enum DataError {
         name: String,
         /// Number of samples.
         samples: usize,
+    },
+}
+
+/// Why a sample could not be decoded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SampleError {
+    /// Its data is missing or damaged.
+    #[error("{name}: {cause}")]
+    Decode {
+        /// What the data set calls the sample.
+        name: String,
+        /// What is wrong.
+        cause: DataError,
+    },
+    /// The decoder panicked.
+    #[error("{name}: the decoder panicked: {message}")]
+    Panic {
+        /// What the data set calls the sample.
+        name: String,
+        /// The message of the panic.
+        message: String,
+    },
+    /// More bad samples than may be replaced.
+    #[error("more than {limit} bad samples; the last one: {last}")]
+    Limit {
+        /// How many may be.
+        limit: usize,
+        /// What was wrong with the first one beyond that.
+        last: Box<SampleError>,
     },
 }
 
@@ -112,7 +208,7 @@ impl fmt::Display for Position {
     }
 }
 
-/// What is wrong with the content of an IDX file.
+/// What is wrong with the content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reason {
@@ -221,6 +317,23 @@ pub enum Reason {
         /// The file of the training images.
         other_file: PathBuf,
     },
+    /// A file of records whose length is no whole number of them.
+    #[error("the file has {found} bytes, which is no whole number of records of {record} bytes")]
+    Records {
+        /// Length of a record, in bytes.
+        record: u64,
+        /// Length of the file, unpacked, in bytes.
+        found: u64,
+    },
+    /// A file of records without one.
+    #[error("the file is empty")]
+    Empty,
+    /// Memory for a file cannot be had.
+    #[error("no memory for more than {held} bytes")]
+    Exhausted {
+        /// Bytes read so far.
+        held: u64,
+    },
     /// A gzip file that ends before its trailer.
     #[error("the gzip stream ends early")]
     ShortGzip,
@@ -322,6 +435,12 @@ pub enum LoaderError {
         per_epoch: usize,
         /// Epochs asked for.
         epochs: u32,
+    },
+    /// A data set whose samples have no value, or no label.
+    #[error("data set {name:?}: a sample without a value or without a label is none")]
+    EmptySamples {
+        /// Name of the data set.
+        name: String,
     },
     /// The data set, or a batch, could not get its memory.
     #[error(transparent)]

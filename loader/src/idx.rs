@@ -13,20 +13,17 @@
 mod dir;
 mod write;
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::BufRead;
 use std::path::Path;
 
 pub use dir::read_dir;
 pub use write::{encode_images, encode_labels};
 
 use crate::error::{DataError, Reason};
-use crate::input::Input;
+use crate::input::{Input, STEP, open};
 
 /// The element type of images and labels.
 const UNSIGNED_BYTE: u8 = 0x08;
-/// The least that memory grows by, and the most that one read asks for, in bytes.
-const STEP: usize = 64 * 1024;
 
 /// The content of an IDX image file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,16 +115,6 @@ pub fn parse_labels(
     classes: usize,
 ) -> Result<Vec<u8>, DataError> {
     labels(&mut Input::new(name.as_ref(), bytes)?, classes)
-}
-
-fn open(path: &Path) -> Result<Input<BufReader<File>>, DataError> {
-    let refused = |source| DataError::Read { file: path.to_owned(), source };
-    // Opening a pipe would wait for its writer, for ever if there is none.
-    if !std::fs::metadata(path).map_err(refused)?.is_file() {
-        return Err(refused(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")));
-    }
-    let file = File::open(path).map_err(refused)?;
-    Input::new(path, BufReader::with_capacity(STEP, file))
 }
 
 fn images<R: BufRead>(input: &mut Input<R>) -> Result<Images, DataError> {

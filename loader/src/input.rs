@@ -5,12 +5,16 @@
 //! after a member is an error, and so is a wrong checksum, which is checked when the reader
 //! goes past the last byte.
 
-use std::io::{self, BufRead, ErrorKind, Read};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::GzDecoder;
 
 use crate::error::{DataError, Position, Reason};
+
+/// The least that memory grows by, and the most that one read asks for, in bytes.
+pub(crate) const STEP: usize = 64 * 1024;
 
 /// The first byte of each gzip member; the second is `0x8b`.
 const GZIP: u8 = 0x1f;
@@ -102,6 +106,24 @@ impl<R: BufRead> Input<R> {
         }
     }
 
+    /// Reads all that is left. Memory grows as data arrives.
+    pub(crate) fn read_to_end(&mut self) -> Result<Vec<u8>, DataError> {
+        let mut data = Vec::new();
+        loop {
+            let held = data.len();
+            if data.capacity() - held < STEP && data.try_reserve(STEP).is_err() {
+                let held = held as u64;
+                return Err(self.malformed(held, Reason::Exhausted { held }));
+            }
+            data.resize(held + STEP, 0);
+            let read = self.fill(&mut data[held..])?;
+            data.truncate(held + read);
+            if read < STEP {
+                return Ok(data);
+            }
+        }
+    }
+
     /// An error at byte `offset` of the unpacked data.
     pub(crate) fn malformed(&self, offset: u64, reason: Reason) -> DataError {
         let position =
@@ -156,6 +178,21 @@ impl<R: BufRead> Input<R> {
     fn damaged(&self, offset: u64, reason: Reason) -> DataError {
         DataError::Malformed { file: self.file.clone(), position: Position::File(offset), reason }
     }
+}
+
+/// Opens a file, and refuses what is no regular one: opening a pipe would wait for its writer, for
+/// ever if there is none.
+pub(crate) fn open_file(path: &Path) -> Result<File, DataError> {
+    let refused = |source| read_error(path, source);
+    if !std::fs::metadata(path).map_err(refused)?.is_file() {
+        return Err(refused(io::Error::new(ErrorKind::InvalidInput, "not a regular file")));
+    }
+    File::open(path).map_err(refused)
+}
+
+/// Opens a file that may be compressed.
+pub(crate) fn open(path: &Path) -> Result<Input<BufReader<File>>, DataError> {
+    Input::new(path, BufReader::with_capacity(STEP, open_file(path)?))
 }
 
 fn open_member<R: BufRead>(reader: Counted<R>) -> Stage<R> {

@@ -1,10 +1,12 @@
 //! Data sets and batch loaders that decode in runtime tasks.
 //!
-//! A [`Dataset`] is labelled images in memory: read from IDX files ([`idx`]), or the
-//! [`embedded`] one that needs no file. A [`Loader`] copies it into an arena and gives it out in
-//! batches of plain buffers. Whoever trains declares these buffers to its tasks and knows
-//! nothing of the loader; the loader knows nothing of networks. Samples that are expensive to
-//! make come from [`producers`], which run ahead of the trainer.
+//! A [`Dataset`] is labelled images in memory: read from IDX files ([`idx`]) or CIFAR's
+//! ([`cifar`]), or the [`embedded`] one that needs no file. Anything else that has labelled
+//! samples is a data set through the trait [`Samples`]. A [`Loader`] gives either out in batches
+//! of plain buffers: it copies a `Dataset` into an arena ([`Loader::new`]), and has its tasks
+//! decode any `Samples` into the batch ([`Loader::over`]). Whoever trains declares these buffers
+//! to its tasks and knows nothing of the loader; the loader knows nothing of networks. Samples
+//! that are expensive to make come from [`producers`], which run ahead of the trainer.
 //!
 //! ```
 //! use millrace_loader::{Loader, LoaderConfig, LoaderKind, embedded};
@@ -104,28 +106,36 @@
 //!
 //! A wait for k-2 leaves the tasks of k-1 to the workers; it holds back the calling thread, not
 //! them.
+mod bad_samples;
+pub mod cifar;
 mod config;
 mod dataset;
 mod embedded;
 mod error;
+pub mod folder;
 pub mod idx;
+pub mod images;
 mod input;
 mod kind;
 mod loader;
 mod order;
 mod plan;
+mod pool;
 pub mod producers;
+mod samples;
 mod source;
 #[cfg(test)]
 mod testing;
 
+pub use bad_samples::{BadSample, BadSamples};
 pub use config::LoaderConfig;
 pub use dataset::Dataset;
 pub use embedded::embedded;
-pub use error::{DataError, LoaderError, Position, Reason};
+pub use error::{DataError, LoaderError, Position, Reason, SampleError};
 pub use kind::{LoaderKind, UnknownKind};
 pub use loader::{Batch, Loader};
 pub use order::sample_order;
+pub use samples::{LabelKind, SamplePlace, Samples};
 
 /// Number of classes of the data sets that come in IDX form.
 pub const CLASSES: usize = 10;

@@ -1,12 +1,14 @@
 //! The loop that every kind of loader shares, and what tells the kinds apart.
 
+use std::sync::Arc;
+
 use millrace_arena::{Arena, Sharded};
 use millrace_runtime::Runtime;
 
 use crate::error::LoaderError;
 use crate::plan::Plan;
 use crate::source::Source;
-use crate::{Dataset, LoaderConfig, LoaderKind};
+use crate::{BadSample, Dataset, LoaderConfig, LoaderKind, Samples};
 
 /// One batch: buffers that `load` tasks fill, ready to be declared by other tasks.
 ///
@@ -24,10 +26,11 @@ pub struct Batch {
     pub index_in_epoch: u32,
     /// Number of samples; at most the batch size, less in the last batch of an epoch.
     pub samples: usize,
-    /// Pixels from 0 to 1: rows are samples, a row is channels x height x width, width fastest.
-    /// Cut into the configured number of shards, or one for each sample if there are fewer.
+    /// The values of the samples, pixels from 0 to 1 unless the data set says otherwise: rows
+    /// are samples, a row is channels x height x width, width fastest. Cut into the configured number of shards, or one for each sample if there are fewer.
     pub images: Sharded<f32>,
-    /// The label of each sample, cut in the same way; a row is one label.
+    /// The labels of each sample, cut in the same way; a row is one label, or one for each pixel
+    /// ([`LabelKind`](crate::LabelKind)).
     pub labels: Sharded<u8>,
 }
 
@@ -68,14 +71,57 @@ impl Loader {
         dataset: &Dataset,
         config: LoaderConfig,
     ) -> Result<Self, LoaderError> {
-        let batches = config.check(dataset.len())?;
-        let source = Source::new(rt, dataset)?;
+        config.check(dataset.len())?;
+        Loader::with(rt, kind, dataset.len(), Source::copied(rt, dataset)?, config)
+    }
+
+    /// A loader of batches of any data set, whose samples its tasks decode.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use millrace_loader::{Loader, LoaderConfig, LoaderKind, embedded};
+    /// use millrace_runtime::Runtime;
+    ///
+    /// let rt = Runtime::builder().workers(2).build()?;
+    /// let (_, test) = embedded();
+    /// let config = LoaderConfig { batch_size: 100, ..LoaderConfig::default() };
+    /// let mut loader = Loader::over(&rt, LoaderKind::Advanced, Arc::new(test), config)?;
+    /// let batch = loader.next()?.expect("the first of ten");
+    /// assert_eq!(batch.labels.whole().acquire()?.len(), 100);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// When the configuration makes no sense, or a sample of the data set would have no value.
+    pub fn over(
+        rt: &Runtime,
+        kind: LoaderKind,
+        samples: Arc<dyn Samples>,
+        config: LoaderConfig,
+    ) -> Result<Self, LoaderError> {
+        let len = samples.len();
+        config.check(len)?;
+        if samples.sample_len() == 0 || samples.label_kind().per_sample() == 0 {
+            return Err(LoaderError::EmptySamples { name: samples.name().to_owned() });
+        }
+        Loader::with(rt, kind, len, Source::decoded(samples, config.bad_samples), config)
+    }
+
+    fn with(
+        rt: &Runtime,
+        kind: LoaderKind,
+        samples: usize,
+        source: Source,
+        config: LoaderConfig,
+    ) -> Result<Self, LoaderError> {
+        let batches = config.check(samples)?;
         let slots = match kind {
             LoaderKind::Naive => 1,
             LoaderKind::Prefetch | LoaderKind::Double => 2,
             LoaderKind::Advanced => config.ring,
         };
-        let batch_bytes = source.batch_bytes(config.batch_size.min(dataset.len()));
+        let batch_bytes = source.batch_bytes(config.batch_size.min(samples));
         let slot = |i: usize| {
             let name = if slots == 1 { "images".to_owned() } else { format!("images {i}") };
             let arena = Arena::builder(rt, &name).chunk_size(batch_bytes);
@@ -90,7 +136,7 @@ impl Loader {
             slots: (0..slots).map(slot).collect(),
             shards: config.shards,
             batches,
-            plan: Plan::new(dataset.len(), &config),
+            plan: Plan::new(samples, &config),
             source,
             ahead: None,
             open: None,
@@ -133,10 +179,17 @@ impl Loader {
         self.batches
     }
 
-    /// Every arena that the loader owns, for statistics: that of the data set, named `dataset`,
-    /// then the slots, named `images`, or `images 0`, `images 1`, ... if there are several.
+    /// The samples that could not be decoded so far, in order, and what stood in for each; there
+    /// are some only where [`LoaderConfig::bad_samples`] says so. Loads that are still under way
+    /// may add to them.
+    pub fn bad_samples(&self) -> Vec<BadSample> {
+        self.source.bad_samples()
+    }
+
+    /// Every arena that the loader owns, for statistics: that of the copied data set, named
+    /// `dataset`, if there is one, then the slots, named `images`, or `images 0`, `images 1`, ... if there are several.
     pub fn arenas(&self) -> impl Iterator<Item = &Arena> {
-        std::iter::once(self.source.arena()).chain(&self.slots)
+        self.source.arena().into_iter().chain(&self.slots)
     }
 
     fn next_naive(&mut self) -> Result<Option<Batch>, LoaderError> {

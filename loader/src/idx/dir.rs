@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::{IMAGES, Images, LABELS, images, labels, open};
+use super::{IMAGES, Images, LABELS, images, labels};
 use crate::error::{DataError, Reason};
+use crate::input::open;
 use crate::{CLASSES, Dataset};
 
 /// One half of a data set.

@@ -99,7 +99,7 @@ proptest! {
         ring in 2usize..6,
     ) {
         let config =
-            LoaderConfig { batch_size, shards, epochs, seed, shuffle, ring, limit: None };
+            LoaderConfig { batch_size, shards, epochs, seed, shuffle, ring, ..LoaderConfig::default() };
         let rt = runtime(workers);
         let expected = expected(&dataset(samples), &config);
         prop_assert!(consumed(&rt, kind, samples, &config) == expected);
