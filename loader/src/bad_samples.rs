@@ -8,6 +8,9 @@ use crate::error::{DataError, SampleError};
 use crate::{SamplePlace, Samples};
 
 /// What a loader does about a sample that cannot be decoded. An epoch never becomes shorter.
+///
+/// To leave bad samples out, [`check`](crate::check::check) the data set first and take the
+/// [`Subset`](crate::Subset) without them: the length of an epoch is then known before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum BadSamples {

@@ -325,6 +325,12 @@ pub enum Reason {
         /// Length of the file, unpacked, in bytes.
         found: u64,
     },
+    /// An NPY file that is none, or not of a kind that is read.
+    #[error("{detail}")]
+    Npy {
+        /// What is wrong.
+        detail: String,
+    },
     /// A file of records without one.
     #[error("the file is empty")]
     Empty,

@@ -16,7 +16,7 @@ mod write;
 use std::io::BufRead;
 use std::path::Path;
 
-pub use dir::read_dir;
+pub use dir::{is_dir, read_dir};
 pub use write::{encode_images, encode_labels};
 
 use crate::error::{DataError, Reason};

@@ -107,6 +107,7 @@
 //! A wait for k-2 leaves the tasks of k-1 to the workers; it holds back the calling thread, not
 //! them.
 mod bad_samples;
+pub mod check;
 pub mod cifar;
 mod config;
 mod dataset;
@@ -118,14 +119,19 @@ pub mod images;
 mod input;
 mod kind;
 mod loader;
+pub mod npy;
+pub mod open;
 mod order;
 mod plan;
 mod pool;
 pub mod producers;
 mod samples;
+pub mod sheet;
 mod source;
+mod split;
 #[cfg(test)]
 mod testing;
+pub mod transform;
 
 pub use bad_samples::{BadSample, BadSamples};
 pub use config::LoaderConfig;
@@ -136,6 +142,7 @@ pub use kind::{LoaderKind, UnknownKind};
 pub use loader::{Batch, Loader};
 pub use order::sample_order;
 pub use samples::{LabelKind, SamplePlace, Samples};
+pub use split::{SplitError, Subset};
 
 /// Number of classes of the data sets that come in IDX form.
 pub const CLASSES: usize = 10;

@@ -29,11 +29,16 @@ pub fn sample_order(seed: u64, epoch: u32, samples: usize) -> Vec<u32> {
     numbers.set_stream(epoch.into());
 
     let mut order: Vec<u32> = (0..samples).collect();
-    for last in (1..samples).rev() {
-        let other = below(&mut numbers, last + 1);
-        order.swap(last as usize, other as usize);
-    }
+    permute(&mut numbers, &mut order);
     order
+}
+
+/// Brings indices of samples, of which there are no more than 32 bits count, into any order.
+pub(crate) fn permute(numbers: &mut ChaCha8Rng, indices: &mut [u32]) {
+    for last in (1..indices.len() as u32).rev() {
+        let other = below(numbers, last + 1);
+        indices.swap(last as usize, other as usize);
+    }
 }
 
 /// A number below `bound`, each equally likely.

@@ -113,6 +113,15 @@ pub trait Samples: fmt::Debug + Send + Sync {
         &[]
     }
 
+    /// The class of sample `index`, where it is known without decoding the sample.
+    ///
+    /// # Panics
+    /// When there is no such sample.
+    fn label(&self, index: usize) -> Option<u8> {
+        let _ = index;
+        None
+    }
+
     /// What sample `index` is called in messages.
     fn sample_name(&self, index: usize) -> String {
         format!("sample {index} of {}", self.name())
@@ -154,6 +163,10 @@ impl Samples for Dataset {
 
     fn class_names(&self) -> &[String] {
         Dataset::class_names(self)
+    }
+
+    fn label(&self, index: usize) -> Option<u8> {
+        Some(self.labels()[index])
     }
 
     fn decode(

@@ -6,7 +6,7 @@
 //!
 //! Names that begin with a dot, `Thumbs.db` and `desktop.ini` are skipped, and listed
 //! ([`Folder::skipped`]). Anything else in a class folder is taken for an image, whatever its
-//! name ends in: one that is not is a bad sample.
+//! name ends in: one that is not is a bad sample, which [`check`](crate::check) finds.
 
 mod scan;
 
@@ -196,6 +196,14 @@ impl Folder {
         root.as_ref().join("train").is_dir()
     }
 
+    /// Whether `root` has folders that could be classes.
+    ///
+    /// # Errors
+    /// When it cannot be listed.
+    pub fn has_folders(root: impl AsRef<Path>) -> Result<bool, DataError> {
+        Ok(list(root.as_ref())?.iter().any(|(name, is_dir)| *is_dir && !is_hidden(name)))
+    }
+
     /// Files and folders that were not looked at: hidden ones, and files beside the class folders.
     pub fn skipped(&self) -> &[PathBuf] {
         &self.skipped
@@ -245,6 +253,10 @@ impl Samples for Folder {
 
     fn class_names(&self) -> &[String] {
         &self.classes.names
+    }
+
+    fn label(&self, index: usize) -> Option<u8> {
+        Some(self.labels[index])
     }
 
     /// The index; errors name the file.

@@ -51,6 +51,14 @@ pub fn read_dir(dir: impl AsRef<Path>) -> Result<(Dataset, Dataset), DataError> 
     Ok((dataset(dir, &TRAIN, train)?, dataset(dir, &TEST, test)?))
 }
 
+/// Whether a directory has a file with one of the four names.
+pub fn is_dir(dir: impl AsRef<Path>) -> bool {
+    let Ok(names) = list(dir.as_ref()) else { return false };
+    [TRAIN, TEST]
+        .iter()
+        .any(|part| (0..2).any(|which| find(dir.as_ref(), &names, part, which).is_ok()))
+}
+
 /// Offset of the first size in a header, the count; that of rows and columns follows it.
 const COUNT: u64 = 4;
 
