@@ -11,7 +11,7 @@ cargo build --release --locked
 millrace=${CARGO_TARGET_DIR:-target}/release/millrace
 for run in $(seq "$runs"); do
     echo "run $run of $runs"
-    "$millrace" compare --quiet --out "$work/$run" > "$work/$run.txt"
+    "$millrace" compare --repetitions 1 --quiet --out "$work/$run" > "$work/$run.txt"
 done
 
 for name in single-naive double-advanced; do

@@ -9,7 +9,6 @@ use std::path::Path;
 use millrace_gantt::{Chart, Comparison, compare};
 use millrace_runtime::trace::Trace;
 
-use crate::combination::Combination;
 use crate::failure::{Failure, chain};
 use crate::options::BatchRange;
 use crate::output::Output;
@@ -35,33 +34,32 @@ pub fn warn(what: impl Display, trace: &Trace) {
     }
 }
 
-/// Name of a combination's trace in a folder of results.
-pub fn trace_name(combination: Combination) -> String {
-    format!("trace-{}.json", combination.file_name())
+/// Name of the trace of what is called `stem` in a folder of results.
+pub fn trace_name(stem: &str) -> String {
+    format!("trace-{stem}.json")
 }
 
-/// Name of a combination's chart in a folder of results.
-pub fn chart_name(combination: Combination) -> String {
-    format!("gantt-{}.svg", combination.file_name())
+/// Name of the chart of what is called `stem` in a folder of results.
+pub fn chart_name(stem: &str) -> String {
+    format!("gantt-{stem}.svg")
 }
 
-/// Writes a run's trace and a chart of these batches of it.
+/// Writes the trace of what is called `stem` and a chart of these batches of it.
 ///
 /// # Errors
 /// When the trace cannot be drawn or a file not be written.
 pub fn write(
     output: &Output,
-    combination: Combination,
+    stem: &str,
     trace: &Trace,
     batches: BatchRange,
 ) -> Result<(), Failure> {
-    output
-        .write(&trace_name(combination), |file| trace.write_json(file).map_err(io::Error::other))?;
+    output.write(&trace_name(stem), |file| trace.write_json(file).map_err(io::Error::other))?;
     let chart = Chart::new(trace).width(WIDTH).batches(batches.first..batches.end);
     let svg = chart.render().map_err(|error| {
-        Failure::failed(format_args!("cannot draw the trace of {combination}: {}", chain(&error)))
+        Failure::failed(format_args!("cannot draw the trace of {stem}: {}", chain(&error)))
     })?;
-    output.write(&chart_name(combination), |file| file.write_all(svg.as_bytes()))
+    output.write(&chart_name(stem), |file| file.write_all(svg.as_bytes()))
 }
 
 /// These batches of all traces on one time axis.

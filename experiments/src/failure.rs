@@ -59,6 +59,11 @@ impl Failure {
         Self::new(kind, format_args!("cannot write to standard output: {error}"))
     }
 
+    /// The same failure, of the part called `part`.
+    pub(crate) fn in_context(self, part: impl fmt::Display) -> Self {
+        Self::new(self.kind, format_args!("{part}: {}", self.message))
+    }
+
     fn new(kind: Kind, message: impl fmt::Display) -> Self {
         Failure { kind, message: one_line(&message.to_string()) }
     }
@@ -128,6 +133,8 @@ mod tests {
         assert_eq!(Failure::interrupted("").code(), 130);
         assert_eq!(Failure::stdout(&io::ErrorKind::BrokenPipe.into()).code(), 0);
         assert_eq!(Failure::stdout(&io::ErrorKind::StorageFull.into()).code(), 1);
+        let part = Failure::usage("--epochs 0").in_context("double/naive");
+        assert_eq!((part.code(), part.to_string().as_str()), (2, "double/naive: --epochs 0"));
         let denied = Failure::io("create", Path::new("/x"), &io::Error::from_raw_os_error(13));
         assert_eq!(denied.to_string(), "cannot create /x: Permission denied (os error 13)");
     }

@@ -8,7 +8,8 @@
 //! | module | what it does |
 //! |---|---|
 //! | [`options`] | what was typed, then what it means: checked settings |
-//! | [`compare`] | each combination in a process of its own; collects, reports |
+//! | [`experiment`] | what is compared: levels of factors, as a file; the order of the runs |
+//! | [`compare`] | each run in a process of its own; collects, goes on, reports |
 //! | [`train`] | one combination, for people or for a comparison ([`protocol`]) |
 //! | [`run`] | joins runtime, arenas, loader and network, and measures: [`result::RunResult`] |
 //! | [`mod@bench`] | the cost of a task, beside other runtimes |
@@ -55,6 +56,7 @@ pub mod compare;
 pub mod counters;
 pub mod data;
 pub mod energy;
+pub mod experiment;
 pub mod failure;
 pub mod gantt;
 pub mod interrupt;
@@ -76,7 +78,7 @@ use std::process::ExitCode;
 
 use combination::{ArenaMode, Combination, LoaderMode};
 use failure::Failure;
-use options::{BenchCommand, Cli, Command, SingleCli};
+use options::{BenchCommand, Cli, Command, CompareCommand, SingleCli};
 
 /// The command `millrace`, with the arguments of this process.
 pub fn millrace() -> ExitCode {
@@ -90,7 +92,8 @@ pub fn single(arena: ArenaMode, loader: LoaderMode) -> ExitCode {
 
 fn run_millrace() -> Result<(), Failure> {
     let Some(cli) = options::parse::<Cli>(std::env::args_os())? else { return Ok(()) };
-    let command = cli.command.unwrap_or(Command::Compare(cli.compare));
+    let compare = CompareCommand { file: None, options: cli.compare };
+    let command = cli.command.unwrap_or(Command::Compare(compare));
     if !matches!(command, Command::Gantt(_)) {
         interrupt::install()?;
     }

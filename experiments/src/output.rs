@@ -1,8 +1,9 @@
 //! The folder of results: a new one for each run of the command, each file complete or absent.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::failure::Failure;
 
@@ -15,6 +16,9 @@ const RESULTS: &str = "results";
 #[derive(Clone, Debug)]
 pub struct Output {
     path: PathBuf,
+    /// Locked as long as this process works in the folder; a run of a comparison has no lock of
+    /// its own.
+    _claim: Option<Arc<File>>,
 }
 
 impl Output {
@@ -28,29 +32,25 @@ impl Output {
             Some(path) => empty_folder(path)?,
             None => new_folder(Path::new(RESULTS), &time_name())?,
         };
-        let output = Output { path };
-        output.claim()?;
-        Ok(output)
+        claim(&path)
     }
 
-    /// Writes down the command. The file takes the folder for this process: of two that found
-    /// it empty, one cannot make it. And better to find out now than after minutes of training
-    /// that nothing can be written.
-    fn claim(&self) -> Result<(), Failure> {
-        let path = self.file(CLAIM);
-        let words: Vec<_> =
-            std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-        let file = fs::OpenOptions::new().write(true).create_new(true).open(&path);
-        let written = file.and_then(|mut file| writeln!(file, "{}", words.join(" ")));
-        written.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => in_use(&self.path),
-            _ => Failure::io("write", &path, &error),
-        })
+    /// Goes on with the results in `path`, and takes the folder for this process.
+    ///
+    /// # Errors
+    /// When it holds no results, or another command works in it.
+    pub fn resume(path: &Path) -> Result<Self, Failure> {
+        let claim = path.join(CLAIM);
+        let file = fs::OpenOptions::new().append(true).open(&claim).map_err(|error| {
+            let failure = Failure::io("open", &claim, &error);
+            failure.in_context("--resume: no results to go on with")
+        })?;
+        take(path, file)
     }
 
     /// The folder of a run that another process of the same comparison has made.
     pub fn existing(path: &Path) -> Self {
-        Output { path: path.to_owned() }
+        Output { path: path.to_owned(), _claim: None }
     }
 
     /// Where it is.
@@ -78,6 +78,38 @@ impl Output {
     ) -> Result<(), Failure> {
         write_whole(&self.file(name), &self.temporary(name), content)
     }
+}
+
+/// Writes down the command. The file takes the folder for this process: of two that found it
+/// empty, one cannot make it. And better to find out now than after minutes of training that
+/// nothing can be written.
+fn claim(path: &Path) -> Result<Output, Failure> {
+    let claim = path.join(CLAIM);
+    let file = fs::OpenOptions::new().append(true).create_new(true).open(&claim);
+    let file = file.map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => in_use(path),
+        _ => Failure::io("write", &claim, &error),
+    })?;
+    take(path, file)
+}
+
+/// Locks the file of the claim and adds the command to it.
+fn take(path: &Path, mut file: File) -> Result<Output, Failure> {
+    let failed = |error| Failure::io("write", &path.join(CLAIM), &error);
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(Failure::failed(format_args!(
+                "{}: another command is at work in this folder",
+                path.display()
+            )));
+        }
+        Err(TryLockError::Error(error)) => return Err(failed(error)),
+    }
+    let words: Vec<_> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    writeln!(file, "{}", words.join(" ")).map_err(failed)?;
+    Ok(Output { path: path.to_owned(), _claim: Some(Arc::new(file)) })
 }
 
 /// Writes `path`. A file appears, or changes, only once the new content is complete; links are
@@ -112,7 +144,7 @@ fn write_whole(
     content: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Result<(), Failure> {
     let written = (|| {
-        let mut writer = BufWriter::new(fs::File::create(temporary)?);
+        let mut writer = BufWriter::new(File::create(temporary)?);
         content(&mut writer)?;
         writer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
         fs::rename(temporary, path)
@@ -205,11 +237,23 @@ mod tests {
     #[test]
     fn of_two_commands_one_gets_the_folder() {
         let folder = tempfile::tempdir().expect("temporary directory");
-        let output = Output { path: empty_folder(folder.path()).expect("empty") };
-        let other = Output { path: empty_folder(folder.path()).expect("still empty") };
-        output.claim().expect("the first");
-        let failure = other.claim().expect_err("the second");
+        let (one, other) = (empty_folder(folder.path()), empty_folder(folder.path()));
+        let _output = claim(&one.expect("empty")).expect("the first");
+        let failure = claim(&other.expect("still empty")).expect_err("the second");
         assert!(failure.to_string().contains("never written over"), "{failure}");
+    }
+
+    #[test]
+    fn results_are_gone_on_with_by_one_command_at_a_time() {
+        let folder = tempfile::tempdir().expect("temporary directory");
+        let failure = Output::resume(folder.path()).expect_err("nothing there");
+        assert!(failure.to_string().contains("no results to go on with"), "{failure}");
+        let first = Output::create(Some(folder.path())).expect("an empty folder");
+        let failure = Output::resume(folder.path()).expect_err("in use");
+        assert!(failure.to_string().contains("another command is at work"), "{failure}");
+        drop(first);
+        let again = Output::resume(folder.path()).expect("free again");
+        assert_eq!(fs::read_to_string(again.file(CLAIM)).expect("readable").lines().count(), 2);
     }
 
     #[cfg(unix)]

@@ -2,7 +2,6 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::combination::Combination;
 use crate::protocol::Progress;
 
 /// A bar of `steps` steps with room for a message; `quiet` hides it.
@@ -24,26 +23,24 @@ pub struct Bar {
     bar: ProgressBar,
     /// Batches of the runs before this one.
     before: u64,
-    batches: u64,
 }
 
 impl Bar {
-    /// A bar for `runs` runs of `batches` batches; `quiet` hides it.
-    pub fn new(runs: usize, batches: u32, quiet: bool) -> Self {
-        let bar = bar(runs as u64 * u64::from(batches), quiet);
-        Bar { bar, before: 0, batches: u64::from(batches) }
+    /// A bar for `batches` batches in all; `quiet` hides it.
+    pub fn new(batches: u64, quiet: bool) -> Self {
+        Bar { bar: bar(batches, quiet), before: 0 }
     }
 
-    /// Shows how far the run of `combination` has come.
-    pub fn show(&self, combination: Combination, progress: &Progress) {
+    /// Shows how far the run called `label` has come.
+    pub fn show(&self, label: &str, progress: &Progress) {
         self.bar.set_position(self.before + u64::from(progress.batch));
         let loss = progress.loss.map(|loss| format!(", loss {loss:.4}")).unwrap_or_default();
-        self.bar.set_message(format!("{combination} epoch {}{loss}", progress.epoch));
+        self.bar.set_message(format!("{label} epoch {}{loss}", progress.epoch));
     }
 
-    /// The run is over, one way or another.
-    pub fn next_run(&mut self) {
-        self.before += self.batches;
+    /// A run of `batches` batches is over, one way or another.
+    pub fn next_run(&mut self, batches: u32) {
+        self.before += u64::from(batches);
         self.bar.set_position(self.before);
     }
 

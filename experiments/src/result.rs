@@ -1,4 +1,6 @@
-//! What one run gives: the document `run-COMBINATION.json`, and a row of every table.
+//! What one run gives, and the row of it in every table.
+
+use std::collections::BTreeMap;
 
 use millrace_runtime::trace::Cause;
 use millrace_runtime::{Durations, Statistics};
@@ -276,11 +278,19 @@ impl RunResult {
     }
 }
 
-/// A row of a comparison.
+/// A run, as a row of a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was to be run.
+    /// Name in tables: the combination, and what else is varied.
+    pub label: String,
+    /// The same for names of files.
+    pub stem: String,
+    /// Batch arena and batch loader.
     pub combination: Combination,
+    /// The level of each factor of an experiment.
+    pub levels: BTreeMap<String, String>,
+    /// Which run of the same it is, from 1.
+    pub repetition: u32,
     /// How that went.
     #[serde(flatten)]
     pub outcome: Outcome,
@@ -308,6 +318,18 @@ pub enum Outcome {
 }
 
 impl Row {
+    /// The row of a run that belongs to no experiment.
+    pub fn single(combination: Combination, outcome: Outcome) -> Self {
+        Row {
+            label: combination.to_string(),
+            stem: combination.file_name(),
+            combination,
+            levels: BTreeMap::new(),
+            repetition: 1,
+            outcome,
+        }
+    }
+
     /// The result, where the run was finished.
     pub fn result(&self) -> Option<&RunResult> {
         match &self.outcome {
@@ -419,7 +441,7 @@ mod tests {
             Outcome::Stopped,
             Outcome::NotRun,
         ] {
-            let row = Row { combination, outcome };
+            let row = Row::single(combination, outcome);
             let text = serde_json::to_string(&row).expect("plain data");
             assert_eq!(serde_json::from_str::<Row>(&text).expect("own output"), row);
         }

@@ -25,8 +25,8 @@ const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 /// As [`alone`].
 pub fn train(options: &TrainOptions) -> Result<(), Failure> {
     let combination = Combination::new(options.arena, options.loader);
-    if options.events {
-        return for_comparison(combination, &options.run);
+    if let Some(name) = &options.events {
+        return for_comparison(combination, &options.run, name);
     }
     alone(combination, &options.run)
 }
@@ -40,13 +40,14 @@ pub fn alone(combination: Combination, options: &RunOptions) -> Result<(), Failu
     let data = Data::load(options.dataset.as_deref())?;
     let settings = data.check(options)?;
     let output = Output::create(options.out.as_deref())?;
-    let bar = Bar::new(1, settings.batches(), options.quiet);
+    let bar = Bar::new(settings.batches().into(), options.quiet);
+    let label = combination.to_string();
     let mut limiter = Limiter::default();
     let stalled = |report: &StallReport| terminal::warn(report.to_string().trim_end());
     let run = Run { combination, settings, data, traced: options.trace, stalled };
     let finished = run::run(run, &mut |progress| {
         if limiter.is_due(progress) {
-            bar.show(combination, progress);
+            bar.show(&label, progress);
         }
         Ok(())
     });
@@ -54,12 +55,12 @@ pub fn alone(combination: Combination, options: &RunOptions) -> Result<(), Failu
     let (result, trace) = finished?;
     write_result(&output, &result)?;
     let traced = result.settings.trace_batches;
-    let rows = [Row { combination, outcome: Outcome::Finished { result: Box::new(result) } }];
+    let rows = [Row::single(combination, Outcome::Finished { result: Box::new(result) })];
     output.write("table.json", |file| table::write_json(&rows, file))?;
     output.write("table.csv", |file| table::write_csv(&rows, file))?;
     if let Some(trace) = trace {
         charts::warn(combination, &trace);
-        charts::write(&output, combination, &trace, traced)?;
+        charts::write(&output, &combination.file_name(), &trace, traced)?;
     }
     terminal::print(&rows, options.json)?;
     if !options.json {
@@ -68,8 +69,13 @@ pub fn alone(combination: Combination, options: &RunOptions) -> Result<(), Failu
     Ok(())
 }
 
-/// Trains with one combination and tells the comparison that started this process.
-fn for_comparison(combination: Combination, options: &RunOptions) -> Result<(), Failure> {
+/// Trains with one combination and tells the comparison that started this process, which writes
+/// down what it is told; only a trace is written here, under `name`.
+fn for_comparison(
+    combination: Combination,
+    options: &RunOptions,
+    name: &str,
+) -> Result<(), Failure> {
     let data = Data::load(options.dataset.as_deref())?;
     let settings = data.check(options)?;
     let folder = options.out.as_deref().ok_or_else(|| Failure::usage("--events needs --out"))?;
@@ -84,9 +90,8 @@ fn for_comparison(combination: Combination, options: &RunOptions) -> Result<(), 
         true => send(&Event::Progress(*progress)),
         false => Ok(()),
     })?;
-    write_result(&output, &result)?;
     if let Some(trace) = trace {
-        charts::write(&output, combination, &trace, result.settings.trace_batches)?;
+        charts::write(&output, name, &trace, result.settings.trace_batches)?;
     }
     send(&Event::Finished { result: Box::new(result) })
 }

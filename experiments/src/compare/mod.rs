@@ -1,166 +1,166 @@
-//! Every combination, each in a process of its own, and what is made of their results.
+//! An experiment: every combination of its levels, each run in a process of its own, and what is
+//! made of the results.
 //!
 //! A process of its own gives each run its own peak of memory and its own allocator, and lets
-//! one run fail without the others. What a run gives is on disk, complete and valid, before the
-//! next one starts.
+//! one run fail without the others. Repetitions are blocks: each has every combination once, in
+//! a random order, so that what changes slowly on the machine meets all of them alike. What a
+//! run gives is on disk, complete and valid, before the next one starts; a comparison that was
+//! stopped, or whose experiment got more levels, runs only what is missing.
 
 mod child;
+mod estimate;
+mod store;
+mod summary;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use crate::charts;
-use crate::combination::Combination;
-use crate::data::Data;
+use crate::experiment::{Experiment, Plan, Planned, Point};
 use crate::failure::Failure;
 use crate::interrupt;
-use crate::machine::Machine;
-use crate::options::{RunOptions, Settings};
+use crate::machine::state::MachineState;
+use crate::options::{CompareCommand, CompareOptions};
 use crate::output::Output;
 use crate::progress::Bar;
-use crate::report::{Report, command_line};
-use crate::result::{Outcome, Row};
-use crate::table;
+use crate::result::Outcome;
 use crate::terminal;
+use store::{Record, Store};
 
-/// Compares all eight combinations.
+/// The experiment of a folder of results.
+const EXPERIMENT: &str = "experiment.toml";
+/// How long a machine that was slowed down by heat is let cool at most, before each run.
+const COOL_DOWN: Duration = Duration::from_secs(60);
+/// How often it is looked at meanwhile.
+const COOL_DOWN_STEP: Duration = Duration::from_secs(2);
+
+/// Runs an experiment.
 ///
 /// # Errors
-/// When the command line or the data set is wrong, when results cannot be written, when a run
-/// failed (after the others have run), or when the user stopped it. In the latter two cases the
-/// results of the finished runs are complete.
-pub fn compare(options: &RunOptions) -> Result<(), Failure> {
-    if options.placement.is_some() {
+/// When the command line, the experiment or a data set is wrong, when results cannot be written,
+/// when a run failed (after the others have run), or when the user stopped it. In the latter two
+/// cases the results of the finished runs are complete.
+pub fn compare(command: &CompareCommand) -> Result<(), Failure> {
+    let CompareCommand { file, options } = command;
+    if options.run.placement.is_some() {
         let text = "--placement: a trace is that of one combination, which `train` takes";
         return Err(Failure::usage(text));
     }
-    // The processes load the data set again; here it is only checked.
-    let (settings, dataset) = {
-        let data = Data::load(options.dataset.as_deref())?;
-        (data.check(options)?, data.name)
+    let experiment = experiment(file.as_deref(), options)?;
+    // The processes load the data sets again; here they are only checked.
+    let mut plan = Plan::new(&experiment, &options.typed.words())?;
+    let output = match (options.resume, options.dry_run, &options.run.out) {
+        (true, _, Some(folder)) => Output::resume(folder)?,
+        // Nothing is written: any folder without runs does.
+        (_, true, _) => Output::existing(&std::env::temp_dir()),
+        (_, _, folder) => Output::create(folder.as_deref())?,
     };
-    let output = Output::create(options.out.as_deref())?;
-    let comparison = Comparison { options, settings, dataset, output };
-    let rows = comparison.run_all()?;
-    comparison.write_report(&rows)?;
-    terminal::print(&rows, options.json)?;
-    if !options.json {
-        terminal::say(&format!(
-            "Results: {}/ (open report.html)",
-            comparison.output.path().display()
-        ))?;
+    let mut store = match options.dry_run && !options.resume {
+        true => Store::empty(&output),
+        false => Store::open(&output)?,
+    };
+    store.name(&mut plan.points);
+    if options.dry_run {
+        return estimate::dry_run(&plan, &store);
     }
-    comparison.verdict(&rows)
+    output.write(EXPERIMENT, |file| file.write_all(experiment.text().as_bytes()))?;
+    let comparison = Comparison { options, experiment, plan, output: &output };
+    comparison.run_missing(&mut store)?;
+    comparison.summarise(&store)
+}
+
+/// The experiment that is asked for: of a file, of a folder that is gone on with, or the default.
+fn experiment(file: Option<&Path>, options: &CompareOptions) -> Result<Experiment, Failure> {
+    let own = options.run.out.as_ref().map(|folder| folder.join(EXPERIMENT));
+    let mut experiment = match (file, own) {
+        (Some(file), _) => Experiment::read(file)?,
+        (None, Some(own)) if options.resume => Experiment::read(&own)?,
+        _ => Experiment::default(),
+    };
+    for key in options.typed.keys() {
+        experiment.give_up(key).map_err(Failure::usage)?;
+    }
+    if options.quick {
+        let types_epochs = options.typed.keys().any(|key| key == "epochs");
+        experiment.quicken(!types_epochs);
+    }
+    if let Some(repetitions) = options.repetitions {
+        experiment
+            .repeat(repetitions)
+            .map_err(|reason| Failure::usage(format_args!("--{reason}")))?;
+    }
+    Ok(experiment)
 }
 
 struct Comparison<'a> {
-    options: &'a RunOptions,
-    settings: Settings,
-    dataset: String,
-    output: Output,
+    options: &'a CompareOptions,
+    experiment: Experiment,
+    plan: Plan,
+    output: &'a Output,
 }
 
 impl Comparison<'_> {
-    /// Runs one combination after the other; after each, the tables on disk have its row.
-    fn run_all(&self) -> Result<Vec<Row>, Failure> {
-        let mut rows: Vec<Row> = Combination::ALL
-            .into_iter()
-            .map(|combination| Row { combination, outcome: Outcome::NotRun })
-            .collect();
-        let mut bar = Bar::new(rows.len(), self.settings.batches(), self.options.quiet);
-        for index in 0..rows.len() {
+    /// Runs what is missing, one after the other; after each, its file is on disk.
+    fn run_missing(&self, store: &mut Store<'_>) -> Result<(), Failure> {
+        let missing = store.missing(&self.plan.points, &self.plan.runs);
+        let batches = missing.iter().map(|run| u64::from(self.batches(*run))).sum();
+        let mut bar = Bar::new(batches, self.options.run.quiet);
+        let mut before = MachineState::now();
+        for run in missing {
             if interrupt::requested() {
                 break;
             }
-            let combination = rows[index].combination;
-            rows[index].outcome = child::follow(
-                &mut self.command(combination)?,
+            let point = &self.plan.points[run.point];
+            let outcome = child::follow(
+                &mut self.command(point, run.repetition)?,
                 interrupt::requested,
-                |progress| bar.show(combination, progress),
-                |report| terminal::warn(format_args!("{combination}: {}", report.trim_end())),
+                |progress| bar.show(&point.label, progress),
+                |report| terminal::warn(format_args!("{}: {}", point.label, report.trim_end())),
             )?;
-            self.write_tables(&rows)?;
-            bar.next_run();
+            bar.next_run(self.batches(run));
+            if outcome == Outcome::Stopped {
+                break;
+            }
+            let after = MachineState::now();
+            let next = cool_down(&before, &after);
+            let order = store.next_order();
+            store.add(Record::new(point, run.repetition, order, [before, after], outcome))?;
+            before = next;
         }
         bar.clear();
-        Ok(rows)
+        Ok(())
     }
 
-    fn command(&self, combination: Combination) -> Result<Command, Failure> {
+    fn batches(&self, run: Planned) -> u32 {
+        self.plan.points[run.point].settings.batches()
+    }
+
+    fn command(&self, point: &Point, repetition: u32) -> Result<Command, Failure> {
         let mut command = Command::new(this_program()?);
-        command
-            .args(["train", "--events", "--trace"])
-            .args(["--arena", &combination.arena.to_string()])
-            .args(["--loader", &combination.loader.to_string()])
-            .args(self.settings.arguments())
-            .arg("--out")
-            .arg(self.output.path());
+        command.args(["train", "--events", &point.stem]).args(point.arguments());
+        // A trace costs a little time, so that only the run that does not count has one.
+        if repetition == 0 {
+            command.arg("--trace");
+        }
+        command.arg("--out").arg(self.output.path());
         Ok(command)
     }
+}
 
-    fn write_tables(&self, rows: &[Row]) -> Result<(), Failure> {
-        self.output.write("table.json", |file| table::write_json(rows, file))?;
-        self.output.write("table.csv", |file| table::write_csv(rows, file))
+/// Where processors were slowed down by heat during a run, waits until they are as fast as
+/// before it, or for long enough; gives the state in which the next run begins.
+fn cool_down(before: &MachineState, after: &MachineState) -> MachineState {
+    let mut now = after.clone();
+    if !after.has_throttled_since(before) {
+        return now;
     }
-
-    /// The figure of all traces and the page.
-    fn write_report(&self, rows: &[Row]) -> Result<(), Failure> {
-        self.write_tables(rows)?;
-        let finished = || rows.iter().filter(|row| row.result().is_some());
-        let mut traces = Vec::new();
-        let mut drawn = Vec::new();
-        for row in finished() {
-            let trace = charts::read(&self.output.file(&charts::trace_name(row.combination)))?;
-            charts::warn(row.combination, &trace);
-            traces.push(trace);
-            let path = self.output.file(&charts::chart_name(row.combination));
-            let svg = std::fs::read_to_string(&path)
-                .map_err(|error| Failure::io("read", &path, &error))?;
-            drawn.push((row.combination, svg));
-        }
-        let figure = match traces.is_empty() {
-            true => None,
-            false => Some(charts::comparison(&traces, self.settings.trace_batches)?),
-        };
-        if let Some(svg) = &figure {
-            self.output.write("compare.svg", |file| file.write_all(svg.as_bytes()))?;
-        }
-        let arguments = self.settings.arguments();
-        let words: Vec<String> =
-            arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let report = Report {
-            rows,
-            settings: &self.settings,
-            machine: &Machine::describe(),
-            dataset: &self.dataset,
-            command: &command_line(
-                ["millrace", "compare"].into_iter().chain(words.iter().map(String::as_str)),
-            ),
-            compare: figure.as_deref(),
-            charts: &drawn,
-        };
-        let html = report.html();
-        self.output.write("report.html", |file| file.write_all(html.as_bytes()))
+    let start = Instant::now();
+    while now.is_slower_than(before) && start.elapsed() < COOL_DOWN && !interrupt::requested() {
+        thread::sleep(COOL_DOWN_STEP);
+        now = MachineState::now();
     }
-
-    fn verdict(&self, rows: &[Row]) -> Result<(), Failure> {
-        let finished = rows.iter().filter(|row| row.result().is_some()).count();
-        let folder = self.output.path().display();
-        if interrupt::requested() && finished < rows.len() {
-            return Err(Failure::interrupted(format_args!(
-                "stopped: {finished} of {} combinations are finished, their results are in {folder}",
-                rows.len()
-            )));
-        }
-        let failed: Vec<String> = rows
-            .iter()
-            .filter_map(|row| match &row.outcome {
-                Outcome::Failed { reason } => Some(format!("{}: {reason}", row.combination)),
-                _ => None,
-            })
-            .collect();
-        if failed.is_empty() { Ok(()) } else { Err(Failure::failed(failed.join("; "))) }
-    }
+    now
 }
 
 fn this_program() -> Result<PathBuf, Failure> {

@@ -1,6 +1,7 @@
 //! The command line: what was typed ([`Cli`], [`SingleCli`]), and what it means ([`Settings`]).
 
 mod bench;
+mod compare;
 mod gantt;
 mod run;
 mod settings;
@@ -12,6 +13,7 @@ use std::str::FromStr;
 
 pub use bench::{BenchCostsOptions, BenchMetgOptions, BenchNnOptions, BenchOptions};
 use clap::{Args, Parser, Subcommand};
+pub use compare::{CompareCommand, CompareOptions, Typed};
 pub use gantt::GanttOptions;
 use millrace_runtime::topology::Pin;
 pub use run::{Bytes, SchedulerChoice};
@@ -20,13 +22,6 @@ pub use settings::{MAX_WORKERS, Settings};
 
 use crate::combination::{ArenaMode, ArenaModeParser, LoaderMode};
 use crate::failure::Failure;
-
-const COMPARE_EXAMPLES: &str = "\
-Examples:
-  millrace                                  all eight combinations on the embedded images
-  millrace --epochs 2 --workers 4           a quicker look, on four workers
-  millrace --dataset ~/fashion --json       another data set; the table as JSON
-  millrace compare --samples 600 --out run  600 images, results in the folder `run`";
 
 const TRAIN_EXAMPLES: &str = "\
 Examples:
@@ -75,7 +70,7 @@ Examples:
     about = "Trains a network by a task graph and shows every wait",
     long_about = "Trains a network by a task graph and shows every wait.\n\nWithout a subcommand \
                   it compares all combinations of batch arena and batch loader.",
-    after_help = COMPARE_EXAMPLES,
+    after_help = compare::EXAMPLES,
     args_conflicts_with_subcommands = true,
     disable_help_subcommand = true
 )]
@@ -85,15 +80,15 @@ pub struct Cli {
     pub command: Option<Command>,
     /// Options of `compare`.
     #[command(flatten)]
-    pub compare: RunOptions,
+    pub compare: CompareOptions,
 }
 
 /// The subcommands of `millrace`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
-    /// Train with every combination of batch arena and loader; table, charts and report
-    #[command(after_help = COMPARE_EXAMPLES)]
-    Compare(RunOptions),
+    /// Run an experiment, by default every batch arena with every loader; table, charts, report
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(CompareCommand),
     /// Train with one combination
     #[command(after_help = TRAIN_EXAMPLES)]
     Train(TrainOptions),
@@ -165,9 +160,10 @@ pub struct TrainOptions {
     /// The other options.
     #[command(flatten)]
     pub run: RunOptions,
-    /// Write progress and result as JSON lines instead of a table: for `compare`
-    #[arg(long, hide = true)]
-    pub events: bool,
+    /// Write progress and result as JSON lines instead of a table, and name the files of a
+    /// trace so: for `compare`
+    #[arg(long, hide = true, value_name = "NAME")]
+    pub events: Option<String>,
 }
 
 /// Options of everything that trains.
@@ -345,7 +341,9 @@ mod tests {
     fn compare_is_the_default() {
         let cli = cli(&["--epochs", "2"]).expect("valid");
         assert!(cli.command.is_none());
-        assert_eq!((cli.compare.epochs, cli.compare.batch_size, cli.compare.seed), (2, 10, 42));
+        let run = &cli.compare.run;
+        assert_eq!((run.epochs, run.batch_size, run.seed), (2, 10, 42));
+        assert_eq!(cli.compare.typed.words(), ["--epochs=2"]);
     }
 
     #[test]

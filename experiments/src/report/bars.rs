@@ -29,11 +29,11 @@ pub(super) fn bars(rows: &[Row]) -> Markup {
         div.bars {
             @for row in rows {
                 @if let Some(result) = row.result() {
-                    h3 { (row.combination) }
+                    h3 { (row.label) }
                     (bar("workers", &worker_parts(result)))
                     (bar("main thread", &main_parts(result)))
                 } @else {
-                    h3 { (row.combination) }
+                    h3 { (row.label) }
                     p.missing { (row.missing().unwrap_or_default()) }
                 }
             }

@@ -9,9 +9,8 @@ mod sections;
 
 use std::fmt::Write;
 
-use crate::combination::Combination;
 use crate::machine::Machine;
-use crate::options::Settings;
+use crate::options::BatchRange;
 use crate::result::Row;
 
 /// What the page is made of.
@@ -19,18 +18,22 @@ use crate::result::Row;
 pub struct Report<'a> {
     /// A row per combination.
     pub rows: &'a [Row],
-    /// Parameters common to all.
-    pub settings: &'a Settings,
+    /// What the experiment asks.
+    pub title: &'a str,
+    /// Each setting with its values.
+    pub facts: &'a [(&'static str, String)],
+    /// Most workers of a run.
+    pub workers: usize,
+    /// Batches that the figure shows.
+    pub traced: BatchRange,
     /// Where it ran.
     pub machine: &'a Machine,
-    /// Name of the data set.
-    pub dataset: &'a str,
     /// The command that gives this report again.
     pub command: &'a str,
     /// The figure of all traces on one time axis (SVG).
     pub compare: Option<&'a str>,
     /// The chart of each traced run (SVG).
-    pub charts: &'a [(Combination, String)],
+    pub charts: &'a [(String, String)],
 }
 
 impl Report<'_> {
@@ -59,14 +62,15 @@ pub fn command_line<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::combination::Combination;
     use crate::result::{Outcome, example};
 
     fn html() -> String {
         let mut rows: Vec<Row> = Combination::ALL
             .into_iter()
-            .map(|combination| Row {
-                combination,
-                outcome: Outcome::Finished { result: Box::new(example(combination)) },
+            .map(|combination| {
+                let result = Box::new(example(combination));
+                Row::single(combination, Outcome::Finished { result })
             })
             .collect();
         rows[2].outcome = Outcome::Failed { reason: "killed by <signal> 9".to_owned() };
@@ -74,12 +78,14 @@ mod tests {
         let svg = "<?xml version=\"1.0\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\"></svg>";
         Report {
             rows: &rows,
-            settings: &result.settings,
+            title: "Which one?",
+            facts: &[("data set", "embedded".to_owned())],
+            workers: 2,
+            traced: result.settings.trace_batches,
             machine: &result.machine,
-            dataset: "embedded",
             command: "millrace --epochs 2",
             compare: Some(svg),
-            charts: &[(Combination::ALL[0], svg.to_owned())],
+            charts: &[("single-naive".to_owned(), svg.to_owned())],
         }
         .html()
     }

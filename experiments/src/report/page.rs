@@ -14,12 +14,12 @@ pub(super) fn page(report: &Report<'_>) -> Markup {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                title { "Millrace: batch arenas and loaders compared" }
+                title { "Millrace: " (report.title) }
                 style { (PreEscaped(STYLE)) }
             }
             body {
                 main {
-                    h1 { "Batch arenas and loaders compared" }
+                    h1 { (report.title) }
                     (sections::setting(report))
                     section {
                         h2 { "Results" }
@@ -31,9 +31,9 @@ pub(super) fn page(report: &Report<'_>) -> Markup {
                     }
                     @if let Some(figure) = report.compare {
                         section {
-                            h2 { "All combinations on one time axis" }
+                            h2 { "Combinations on one time axis" }
                             p {
-                                "Batches " (report.settings.trace_batches)
+                                "Batches " (report.traced)
                                 " of each run, counted from 0, from the start of the first of them."
                             }
                             (svg(figure))
@@ -42,7 +42,7 @@ pub(super) fn page(report: &Report<'_>) -> Markup {
                     section {
                         h2 { "Each combination" }
                         @for row in report.rows {
-                            (sections::combination(row, chart(report, row.combination)))
+                            (sections::combination(row, chart(report, &row.stem)))
                         }
                     }
                     (sections::files(report))
@@ -52,8 +52,8 @@ pub(super) fn page(report: &Report<'_>) -> Markup {
     }
 }
 
-fn chart<'a>(report: &Report<'a>, combination: crate::combination::Combination) -> Option<&'a str> {
-    let found = report.charts.iter().find(|(of, _)| *of == combination);
+fn chart<'a>(report: &Report<'a>, stem: &str) -> Option<&'a str> {
+    let found = report.charts.iter().find(|(of, _)| of == stem);
     found.map(|(_, chart)| chart.as_str())
 }
 

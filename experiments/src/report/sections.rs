@@ -11,20 +11,14 @@ use crate::table::{MEASURES, Unit};
 
 /// What was run, where, and how to run it again.
 pub(super) fn setting(report: &Report<'_>) -> Markup {
-    let settings = report.settings;
-    let order = if settings.shuffle { "shuffled in each epoch" } else { "in file order" };
-    let pinned = if settings.pin { " bound to processors" } else { "" };
     html! {
         section {
-            p.lead {
-                (report.dataset) ": " (settings.samples) " training samples " (order) ", "
-                (settings.epochs) " epochs, batches of " (settings.batch_size) " in "
-                (settings.shards) " shards, " (settings.workers) " workers" (pinned) ", learning rate "
-                (settings.lr) ", seed " (settings.seed) "."
-            }
+            dl.facts { @for (name, value) in report.facts {
+                div { dt { (name) } dd { (value) } }
+            } }
             p { (report.machine.line()) }
             pre { (report.command) }
-            @if settings.workers > report.machine.cores {
+            @if report.workers > report.machine.cores {
                 p.missing { "More workers than cores: they take turns." }
             }
         }
@@ -39,7 +33,7 @@ pub(super) fn results(rows: &[Row]) -> Markup {
             table {
                 thead { tr {
                     th {}
-                    @for row in rows { th scope="col" { (row.combination.arena) br; (row.combination.loader) } }
+                    @for row in rows { th scope="col" { (row.label) } }
                 } }
                 tbody {
                     @for measure in MEASURES { tr {
@@ -80,7 +74,7 @@ fn reasons(rows: &[Row]) -> Vec<(String, String)> {
     let mut told: Vec<(String, String)> = Vec::new();
     for row in rows {
         let Some(result) = row.result() else {
-            told.push((row.missing().unwrap_or_default(), row.combination.to_string()));
+            told.push((row.missing().unwrap_or_default(), row.label.clone()));
             continue;
         };
         for measure in MEASURES {
@@ -104,7 +98,7 @@ fn reasons(rows: &[Row]) -> Vec<(String, String)> {
 pub(super) fn combination(row: &Row, chart: Option<&str>) -> Markup {
     html! {
         details {
-            summary { (row.combination) }
+            summary { (row.label) }
             @match row.result() {
                 None => { p.missing { (row.missing().unwrap_or_default()) } }
                 Some(result) => {
@@ -237,10 +231,10 @@ pub(super) fn files(report: &Report<'_>) -> Markup {
                 }
                 @for row in report.rows {
                     @if row.result().is_some() {
-                        @let name = row.combination.file_name();
+                        @let name = &row.stem;
                         li {
-                            code { "run-" (name) ".json" }
-                            @if report.charts.iter().any(|(of, _)| *of == row.combination) {
+                            code { "runs/" (name) "-*.json" }
+                            @if report.charts.iter().any(|(of, _)| of == name) {
                                 ", " code { "trace-" (name) ".json" } ", "
                                 code { "gantt-" (name) ".svg" }
                             }

@@ -10,7 +10,7 @@ pub use measure::{MEASURES, Measure, Unit};
 
 use crate::result::Row;
 
-/// Writes the table as CSV: a row per combination; per measure the number and its status.
+/// Writes the table as CSV: a row per run; per measure the number and its status.
 ///
 /// # Errors
 /// When the writer fails.

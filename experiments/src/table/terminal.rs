@@ -32,8 +32,7 @@ pub(super) fn render(rows: &[Row], width: usize) -> String {
 fn table(rows: &[Row], notes: &mut Notes) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE);
-    let names =
-        rows.iter().map(|row| format!("{}\n{}", row.combination.arena, row.combination.loader));
+    let names = rows.iter().map(|row| row.label.replacen('/', "\n", 1).replace(", ", "\n"));
     table.set_header(std::iter::once(String::new()).chain(names));
     for measure in MEASURES.iter().filter(|measure| measure.is_brief) {
         let cells = rows.iter().map(|row| cell(row, measure, notes));
@@ -50,7 +49,7 @@ fn cell(row: &Row, measure: &Measure, notes: &mut Notes) -> String {
         let reason = row.missing().unwrap_or_default();
         let note = match row.outcome {
             Outcome::Stopped | Outcome::NotRun => reason,
-            _ => format!("{}: {reason}", row.combination),
+            _ => format!("{}: {reason}", row.label),
         };
         return notes.mark("none", &note);
     };
@@ -97,9 +96,9 @@ mod tests {
     use crate::result::example;
 
     fn rows() -> Vec<Row> {
-        let finished = |combination| Row {
-            combination,
-            outcome: Outcome::Finished { result: Box::new(example(combination)) },
+        let finished = |combination| {
+            let result = Box::new(example(combination));
+            Row::single(combination, Outcome::Finished { result })
         };
         let mut rows: Vec<Row> = Combination::ALL.into_iter().map(finished).collect();
         rows[5].outcome = Outcome::Failed { reason: "killed by signal 9".to_owned() };

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::{assert_svg, binary, json, millrace, read, text};
+use crate::{assert_svg, binary, json, millrace, read, text, words};
 
 const NAMES: [&str; 8] = [
     "single-naive",
@@ -20,7 +20,7 @@ fn a_comparison_writes_all_its_results() {
     let folder = tempfile::tempdir().expect("temporary directory");
     let output = millrace(
         folder.path(),
-        &["--samples", "60", "--epochs", "2", "--workers", "3", "--out", "run"],
+        &words("--samples 60 --epochs 2 --workers 3 --repetitions 1 --out run"),
     );
     let printed = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -55,14 +55,21 @@ fn a_comparison_writes_all_its_results() {
         let title = name.replace('-', "/");
         let lanes = [title.as_str(), "main", "worker 0", "worker 1", "worker 2"];
         assert_svg(&run.join(format!("gantt-{name}.svg")), &lanes);
-        let result = json(&read(run.join(format!("run-{name}.json"))));
+        let warm_up = json(&read(run.join(format!("runs/{name}-0.json"))));
+        assert_eq!(warm_up["result"]["traced"]["first"], 0);
+        let run = json(&read(run.join(format!("runs/{name}-1.json"))));
+        let result = &run["result"];
+        assert_eq!(result["traced"], serde_json::Value::Null);
+        for state in [&run["before"], &run["after"]] {
+            assert!(state["calibration"].as_f64() > Some(0.0), "{state}");
+        }
         assert_eq!(result["epochs"].as_array().map(Vec::len), Some(2));
         assert_eq!(result["images"], 120);
         let kinds = result["time"]["kinds"].as_array().expect("kinds of tasks");
         let count = kinds.iter().map(|kind| kind["body"]["count"].as_u64().expect("a number"));
         assert_eq!(result["time"]["tasks"], count.sum::<u64>());
         assert!(kinds.iter().any(|kind| kind["bytes"].as_u64() > Some(0)), "{kinds:?}");
-        let trace = json(&read(run.join(format!("trace-{name}.json"))));
+        let trace = json(&read(folder.path().join(format!("run/trace-{name}.json"))));
         assert_eq!(trace["title"], title);
         assert_eq!(trace["lanes"].as_array().map(Vec::len), Some(4));
         assert_eq!(trace["dropped"], 0);
@@ -80,20 +87,22 @@ fn a_comparison_writes_all_its_results() {
         .expect("readable")
         .map(|entry| entry.expect("readable").file_name().to_string_lossy().into_owned())
         .collect();
-    // command.txt, table.csv, table.json, compare.svg, report.html; trace, chart, result of each.
-    assert_eq!(names.len(), 5 + 3 * 8, "{names:?}");
+    // command.txt, experiment.toml, table.csv, table.json, compare.svg, report.html, the folder of
+    // the runs; trace and chart of each.
+    assert_eq!(names.len(), 7 + 2 * 8, "{names:?}");
 }
 
 #[test]
 fn the_table_comes_as_json() {
     let folder = tempfile::tempdir().expect("temporary directory");
-    let arguments = ["compare", "--samples", "20", "--epochs", "1", "--json"];
-    let output = millrace(folder.path(), &arguments);
+    let arguments = "compare --samples 20 --epochs 1 --repetitions 2 --json";
+    let output = millrace(folder.path(), &words(arguments));
     assert!(output.status.success(), "{}", text(&output.stderr));
     let table = json(&text(&output.stdout));
     let rows = table.as_array().expect("rows");
-    assert_eq!(rows.len(), 8);
+    assert_eq!(rows.len(), 2 * 8, "a row per run, without the warm-ups");
     assert!(rows.iter().all(|row| row["outcome"] == "finished"));
+    assert_eq!((&rows[0]["repetition"], &rows[1]["repetition"]), (&1.into(), &2.into()));
     let counts = &rows[0]["result"]["counters"]["workers"]["counts"];
     for count in counts.as_array().expect("counts") {
         let reading = &count["reading"];
@@ -111,8 +120,8 @@ fn the_table_comes_as_json() {
 #[test]
 fn a_training_that_diverges_is_told_as_such() {
     let folder = tempfile::tempdir().expect("temporary directory");
-    let arguments = ["--samples", "40", "--epochs", "2", "--lr", "1e38"];
-    let output = millrace(folder.path(), &arguments);
+    let arguments = "--samples 40 --epochs 2 --lr 1e38 --repetitions 1";
+    let output = millrace(folder.path(), &words(arguments));
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stdout));
     // The task, its batch and layer, and what is wrong with its values, of every combination.
     let told = text(&output.stderr);

@@ -3,11 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::{assert_one_line, idx, millrace, text};
-
-fn words(line: &str) -> Vec<&str> {
-    line.split_whitespace().collect()
-}
+use crate::{assert_one_line, idx, millrace, text, words};
 
 #[test]
 fn wrong_use() {

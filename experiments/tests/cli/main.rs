@@ -4,6 +4,7 @@ mod bench;
 mod compare;
 mod costs;
 mod errors;
+mod experiment;
 mod gantt;
 mod idx;
 mod interrupt;
@@ -26,6 +27,11 @@ fn binary(name: &str, arguments: &[&str]) -> Command {
 /// Runs `millrace` in `folder`.
 fn millrace(folder: &Path, arguments: &[&str]) -> Output {
     binary("millrace", arguments).current_dir(folder).output().expect("it starts")
+}
+
+/// The words of a command line.
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
 }
 
 fn text(bytes: &[u8]) -> String {

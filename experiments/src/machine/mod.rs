@@ -1,5 +1,7 @@
 //! What the run ran on, and the limits and marks that the system keeps for this process.
 
+pub mod state;
+
 use std::fs;
 
 use millrace_runtime::topology::Limits;
