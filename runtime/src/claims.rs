@@ -66,16 +66,30 @@ impl Claim {
         Handle { index: self.start(), epoch: self.epoch() }
     }
 
-    /// A bit for each of its handles. Claims of the same handle have a bit in common, others seldom.
+    /// A bit for each of its handles, or all bits. Claims of the same handle have a bit in common,
+    /// others seldom.
     #[inline(always)]
     fn bits(&self) -> u64 {
-        let run = 1u64.checked_shl(self.count()).map_or(u64::MAX, |end| end - 1);
-        run.rotate_left(self.start())
+        if self.count() == 1 { bit_of(self.start()) } else { self.many_bits() }
+    }
+
+    fn many_bits(&self) -> u64 {
+        match self.count() {
+            0..=8 => (self.start()..self.end()).fold(0, |bits, handle| bits | bit_of(handle)),
+            _ => u64::MAX,
+        }
     }
 
     fn overlaps(&self, other: &Claim) -> bool {
         self.start().max(other.start()) < self.end().min(other.end())
     }
+}
+
+/// One bit of 64. Handles that a program uses together, such as those of one column of a matrix,
+/// are at distances that have many factors; multiplied by this, they spread.
+#[inline(always)]
+fn bit_of(handle: u32) -> u64 {
+    1 << (handle.wrapping_mul(0x9e37_79b1) >> 26)
 }
 
 impl fmt::Debug for Claim {

@@ -205,20 +205,22 @@ impl<'a> TaskBuilder<'a> {
         let mut claims = Claims::new(name, inner.id);
         let claim = claims.collect(access)?;
         inner.wait_for_memory(claims.bytes());
-        let mut job = Some(Job::<A, F>::new(claim, body));
+        let (mut job, mut sequence) = (Some(Job::<A, F>::new(claim, body)), 0);
         let meta = PackedMeta::new(name, location, label);
         let order = Order { meta, priority, after: &after, child, claims: &claims };
-        let submitted = inner.submit(&order, &mut |cell| {
+        let mut fill = |cell: &TaskCell| {
             if let Some(job) = job.take() {
                 // SAFETY: the slot was just allocated, so this thread owns its cell, which is empty.
                 unsafe { cell.fill(job) };
             }
-        });
+        };
+        let submitted = inner.submit(&order, &mut fill, &mut sequence);
         if let Some(job) = job {
             job.abandon();
             inner.memory.iter().for_each(|memory| memory.withdraw(claims.bytes()));
         }
-        submitted
+        let task = submitted.map_err(|error| *error)?;
+        Ok(TaskId { task, sequence, runtime: inner.id })
     }
 }
 
@@ -242,18 +244,22 @@ impl Order<'_> {
 }
 
 impl Inner {
-    /// Takes a slot, has `fill` put the body in, draws the edges and lets the task go. If there is
-    /// no slot, or the task is refused, `fill` is not called.
+    /// Takes a slot, has `fill` put the body in, draws the edges and lets the task go; its place in
+    /// submission order goes into `sequence`. If there is no slot, or the task is refused, `fill` is
+    /// not called.
+    // The result fits into registers: a larger one would be copied from memory before it is all
+    // written there.
     #[inline]
     fn submit(
         &self,
         order: &Order<'_>,
         fill: &mut dyn FnMut(&TaskCell),
-    ) -> Result<TaskId, SubmitError> {
+        sequence: &mut u64,
+    ) -> Result<TaskRef, Box<SubmitError>> {
         // Most tasks are plain, and that half is short.
         match order.is_plain(self) {
-            true => self.submit_as::<true>(order, fill),
-            false => self.submit_as::<false>(order, fill),
+            true => self.submit_as::<true>(order, fill, sequence),
+            false => self.submit_as::<false>(order, fill, sequence),
         }
     }
 
@@ -262,7 +268,8 @@ impl Inner {
         &self,
         order: &Order<'_>,
         fill: &mut dyn FnMut(&TaskCell),
-    ) -> Result<TaskId, SubmitError> {
+        sequence: &mut u64,
+    ) -> Result<TaskRef, Box<SubmitError>> {
         let Order { meta, after, claims, .. } = order;
         let mut submitter = self.submitter();
         let entangled = match !PLAIN && order.child {
@@ -273,7 +280,7 @@ impl Inner {
         entangled.into_iter().for_each(|entangled| add_child(task, entangled));
         let after = after.iter().map(|before| Need { task: before.task, order_only: false });
         submitter.gather(self, task, claims.list(), after);
-        let sequence = submitter.count_submitted(self, 1);
+        *sequence = submitter.count_submitted(self, 1);
         // Without workers the order is that of the program.
         let priority = if self.workers() == 0 { 0 } else { order.priority };
         slot.set_task(priority, None);
@@ -281,7 +288,7 @@ impl Inner {
             self.note_more(&mut submitter, task, order, priority);
         }
         // SAFETY: the slot was just allocated, so this thread, which holds the lock, owns its cell.
-        unsafe { slot.cell.describe(meta, sequence) };
+        unsafe { slot.cell.describe(meta, *sequence) };
         fill(&slot.cell);
         let ready = submitter.publish(self, task, slot);
         if ready {
@@ -292,7 +299,7 @@ impl Inner {
         }
         drop(submitter);
         self.submitted_some(ready.into());
-        Ok(TaskId { task, sequence, runtime: self.id })
+        Ok(task)
     }
 
     /// Notes about a task that is being submitted what most tasks do not have.
@@ -336,6 +343,6 @@ impl Inner {
 }
 
 #[cold]
-fn too_many(task: &'static str) -> SubmitError {
-    SubmitError::TooManyTasks { task }
+fn too_many(task: &'static str) -> Box<SubmitError> {
+    Box::new(SubmitError::TooManyTasks { task })
 }
