@@ -181,6 +181,7 @@ impl Claims {
     }
 
     /// Turns accesses that commute into ones that write.
+    #[inline]
     pub(crate) fn order_all(&mut self) {
         if self.modes & bit(Mode::Commute) != 0 {
             self.modes = self.modes & !bit(Mode::Commute) | bit(Mode::Write);

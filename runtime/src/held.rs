@@ -49,6 +49,7 @@ impl<A: Access> Held<A> {
 }
 
 impl<A: Access> Drop for Held<A> {
+    #[inline]
     fn drop(&mut self) {
         self.claim = None;
         let inner = self.runtime.inner();
@@ -65,6 +66,8 @@ impl Runtime {
     /// When the access is refused, when a task failed or was cancelled that was to write the
     /// data, or when waiting could never end (inside a body, or while this thread holds acquired
     /// data that tasks wait for, or that conflicts with `access`).
+    // Where it is called, what it returns need not be copied.
+    #[inline]
     #[track_caller]
     pub fn acquire<A: Access>(&self, access: A) -> Result<Held<A>, WaitError> {
         self.acquire_until("acquire", access, None)
@@ -97,6 +100,7 @@ impl Runtime {
         wanted.map(|(guard, claim)| self.hold(guard, claim)).transpose()
     }
 
+    #[inline]
     #[track_caller]
     fn acquire_until<A: Access>(
         &self,
@@ -227,6 +231,7 @@ impl Inner {
     }
 
     /// Ends a granted guard and lets go what waits for it.
+    #[inline]
     pub(crate) fn end_guard(&self, guard: u32) {
         let abandoned = self.end_one_guard(guard);
         if !abandoned.is_empty() {

@@ -35,6 +35,7 @@ impl Handles {
     }
 
     /// Number of handles.
+    #[inline]
     pub fn len(&self) -> usize {
         self.range.len()
     }
@@ -126,6 +127,7 @@ pub struct HandleBlock {
 
 impl HandleBlock {
     /// Number of handles.
+    #[inline]
     pub fn len(&self) -> usize {
         self.count as usize
     }

@@ -142,6 +142,7 @@ impl Slot {
     }
 
     /// The failure that cancels this task, as an index.
+    #[inline]
     pub(crate) fn cancelled_by(&self) -> Option<u32> {
         self.cancel.load(Ordering::Relaxed).checked_sub(1)
     }
@@ -212,6 +213,7 @@ impl Slot {
     }
 
     /// Says that the slot stands for a guard; only while it is being submitted.
+    #[inline]
     pub(crate) fn set_guard(&self) {
         self.facts.store(GUARD, Ordering::Relaxed);
     }

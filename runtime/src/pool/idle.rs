@@ -20,6 +20,8 @@ const SHORT_SLEEP_NS: u64 = 200_000;
 /// takes a cache line from the thread that submits, which has to fetch it back; the longer the
 /// pause, the more tasks a look finds.
 const PAUSES: u32 = 150;
+/// Pauses after which a thread that lets a submitter go on looks whether it does.
+const STEP: u32 = 8;
 /// A thread that comes back for tasks sooner than this got tiny ones: it pauses first.
 const TINY_NS: u64 = 800;
 /// After so many looks the thread offers its core to others before each further one.
@@ -54,11 +56,11 @@ impl Spin {
     }
 
     /// Lets the others prepare more tasks if the last ones were few and tiny.
-    fn before_taking(&mut self, clock: &Recorder) {
+    fn before_taking(&mut self, inner: &Inner) {
         let Some(taken) = self.taken.take() else { return };
-        self.tiny = clock.now().saturating_sub(taken) < TINY_NS;
+        self.tiny = inner.recorder.now().saturating_sub(taken) < TINY_NS;
         if self.tiny {
-            pause(PAUSES);
+            pause_for_submission(inner, PAUSES);
         }
     }
 
@@ -77,6 +79,20 @@ impl Spin {
 
 fn pause(pauses: u32) {
     (0..pauses).for_each(|_| std::hint::spin_loop());
+}
+
+/// The same, but no longer than until a thread begins to wait: then it has submitted what it wanted.
+fn pause_for_submission(inner: &Inner, pauses: u32) {
+    let clock = &inner.totals.clock;
+    let before = clock.turns();
+    let begins = || clock.turns() != before && clock.is_waiting();
+    for _ in 0..pauses / STEP {
+        pause(STEP);
+        if begins() {
+            return;
+        }
+    }
+    pause(pauses % STEP);
 }
 
 /// Looks for a short time whether `condition` holds, less and less often; returns whether it does.
@@ -100,7 +116,7 @@ pub(crate) fn find(inner: &Inner, context: &mut Context) -> Option<u32> {
         return take(inner, queue, *worker);
     }
     inner.ready.urgent.pop().or_else(|| queue.pop()).or_else(|| {
-        spin.before_taking(&inner.recorder);
+        spin.before_taking(inner);
         let found = take(inner, queue, *worker);
         if found.is_some() {
             spin.has_taken(&inner.recorder);
@@ -194,7 +210,7 @@ fn look_or_sleep(
         for turn in 0..spin.looks {
             if turn < YIELD_AFTER {
                 // Many tiny ones are best taken together.
-                pause(if spin.tiny { PAUSES } else { glance(turn) });
+                pause_for_submission(inner, if spin.tiny { PAUSES } else { glance(turn) });
             } else {
                 std::thread::yield_now();
             }

@@ -1,6 +1,6 @@
 //! What the main thread waited for, and since when that starved the workers.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::trace::Cause;
@@ -19,7 +19,9 @@ pub(crate) type CauseTimes = [u64; Cause::ALL.len()];
 /// how that interval divides among the causes, and the rest is for want of a ready task.
 #[derive(Default)]
 pub(crate) struct CauseClock {
-    waiting: AtomicBool,
+    /// How often a wait has begun while none was in progress, or the last one ended: odd while a
+    /// thread waits.
+    turns: AtomicU32,
     state: Mutex<CauseClockState>,
 }
 
@@ -70,7 +72,18 @@ impl CauseClock {
     /// Whether a thread waits. Exact only after a fence.
     #[inline]
     pub(crate) fn is_waiting(&self) -> bool {
-        self.waiting.load(Ordering::Relaxed)
+        self.turns.load(Ordering::Relaxed) & 1 == 1
+    }
+
+    /// Another number whenever a thread begins to wait and none did, or none waits any more.
+    #[inline]
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// Only with the state locked.
+    fn turn(&self) {
+        self.turns.store(self.turns().wrapping_add(1), Ordering::Relaxed);
     }
 
     pub(crate) fn begin(&self, cause: Cause, name: u32, now: u64) {
@@ -81,7 +94,7 @@ impl CauseClock {
             state.fed = now;
             let full = matches!(cause, Cause::Window | Cause::Memory);
             state.starved_since = full.then_some(now);
-            self.waiting.store(true, Ordering::Relaxed);
+            self.turn();
         }
     }
 
@@ -106,7 +119,7 @@ impl CauseClock {
         if state.depth > 0 {
             return None;
         }
-        self.waiting.store(false, Ordering::Relaxed);
+        self.turn();
         let starved = state.feed(now);
         state.current = None;
         starved
